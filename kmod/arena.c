@@ -1,0 +1,758 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The arena: best fit, extension, recycling, coalescing.
+ *
+ * A range is an alternation of busy blocks (reserved, live) and gaps between
+ * them; a gap is an alternation of cached and vacant blocks. Memory comes and
+ * goes in pieces, so inside a gap each border is a piece's, and only the first
+ * and the last block of a gap can begin or end inside a piece that it shares
+ * with a busy block.
+ *
+ * Nothing but a placement may fail for want of a block struct. What can later
+ * need one without being able to allocate is the taking of whole pieces out of
+ * a cached block that shares its first and its last piece with busy blocks: it
+ * becomes three blocks. That happens at most once in each gap, there are at
+ * most as many gaps as busy blocks and ranges, and each such gap needs a whole
+ * resident piece of its own beside a shared one. So it is enough to have
+ *
+ *	min(2 * (busy + ranges), resident + 1)
+ *
+ * structs in the stock whenever a placement is made; freeing and detaching only
+ * make later needs smaller by what they use. A placement that is in flight can
+ * need two more, to be cut to size or to be undone.
+ */
+#include <linux/align.h>
+#include <linux/bug.h>
+#include <linux/limits.h>
+#include <linux/math.h>
+#include <linux/minmax.h>
+
+#include "arena.h"
+#include "devpool_backend.h"
+
+/* How many candidates a search looks at before it takes what is certain. */
+#define DEVPOOL_SEARCH_MAX 32
+
+/* What &devpool_range.pieces holds for a piece that is leaving. */
+#define DEVPOOL_PIECE_LEAVING xa_mk_value(0)
+
+static struct devpool_block *by_size(struct rb_node *node)
+{
+	return rb_entry_safe(node, struct devpool_block, by_size);
+}
+
+static struct devpool_block *by_addr(struct rb_node *node)
+{
+	return rb_entry_safe(node, struct devpool_block, by_addr);
+}
+
+static struct devpool_block *prev_block(const struct devpool_block *block)
+{
+	return by_addr(rb_prev(&block->by_addr));
+}
+
+static struct devpool_block *next_block(const struct devpool_block *block)
+{
+	return by_addr(rb_next(&block->by_addr));
+}
+
+static bool is_in_state(const struct devpool_block *block,
+			enum devpool_block_state state)
+{
+	return block && block->state == state;
+}
+
+/* Number of whole pieces in an extent of addresses. */
+static unsigned long whole_pieces(const struct devpool_arena *arena, u64 addr,
+				  u64 end)
+{
+	u64 chunk = devpool_arena_chunk(arena);
+	u64 first = ALIGN(addr, chunk);
+	u64 last = ALIGN_DOWN(end, chunk);
+
+	return last > first ? (last - first) >> arena->chunk_shift : 0;
+}
+
+static bool is_smaller(struct rb_node *node, const struct rb_node *parent)
+{
+	const struct devpool_block *a, *b;
+
+	a = rb_entry(node, struct devpool_block, by_size);
+	b = rb_entry(parent, struct devpool_block, by_size);
+	if (a->size != b->size)
+		return a->size < b->size;
+	return a->addr < b->addr;
+}
+
+/* The first block of at least this size. */
+static struct devpool_block *at_least(const struct rb_root *root, u64 size)
+{
+	struct devpool_block *best = NULL;
+	struct rb_node *node = root->rb_node;
+
+	while (node) {
+		struct devpool_block *block = by_size(node);
+
+		if (block->size >= size) {
+			best = block;
+			node = node->rb_left;
+		} else {
+			node = node->rb_right;
+		}
+	}
+	return best;
+}
+
+/* Makes a free block findable by its size. */
+static void index_block(struct devpool_arena *arena, struct devpool_block *block)
+{
+	unsigned long pieces;
+
+	if (block->state == DEVPOOL_BLOCK_IS_VACANT) {
+		if (!block->leaving)
+			rb_add(&block->by_size, &arena->gaps, is_smaller);
+		return;
+	}
+
+	rb_add(&block->by_size, &arena->fit, is_smaller);
+	pieces = whole_pieces(arena, block->addr, devpool_block_end(block));
+	if (pieces) {
+		list_add_tail(&block->link, &arena->returnable);
+		arena->nr_returnable += pieces;
+	}
+}
+
+static void unindex_block(struct devpool_arena *arena, struct devpool_block *block)
+{
+	unsigned long pieces;
+
+	if (block->state == DEVPOOL_BLOCK_IS_VACANT) {
+		if (!block->leaving)
+			rb_erase(&block->by_size, &arena->gaps);
+		return;
+	}
+
+	rb_erase(&block->by_size, &arena->fit);
+	pieces = whole_pieces(arena, block->addr, devpool_block_end(block));
+	if (pieces) {
+		list_del(&block->link);
+		arena->nr_returnable -= pieces;
+	}
+}
+
+/*
+ * Cuts a block that is not indexed in two and returns the upper part. Takes a
+ * struct from the stock, which by the count above is there.
+ */
+static struct devpool_block *split_block(struct devpool_arena *arena,
+					 struct devpool_block *block, u64 addr)
+{
+	struct rb_node **link = &block->by_addr.rb_right;
+	struct rb_node *parent = &block->by_addr;
+	struct devpool_block *upper;
+
+	upper = list_first_entry(&arena->stock, struct devpool_block, link);
+	list_del(&upper->link);
+	arena->nr_stock--;
+
+	upper->addr = addr;
+	upper->size = devpool_block_end(block) - addr;
+	upper->range = block->range;
+	upper->state = block->state;
+	upper->leaving = 0;
+	block->size = addr - block->addr;
+
+	/* The next in order: leftmost below the right child. */
+	while (*link) {
+		parent = *link;
+		link = &parent->rb_left;
+	}
+	rb_link_node(&upper->by_addr, parent, link);
+	rb_insert_color(&upper->by_addr, &block->range->blocks);
+	return upper;
+}
+
+/* Joins two neighbours that are not indexed; the lower one stays. */
+static void join_blocks(struct devpool_arena *arena, struct devpool_block *lower,
+			struct devpool_block *upper)
+{
+	lower->size += upper->size;
+	lower->leaving += upper->leaving;
+	rb_erase(&upper->by_addr, &upper->range->blocks);
+	devpool_arena_donate(arena, upper);
+}
+
+/* Gives a block that is not indexed a free state, joined with its neighbours. */
+static void free_block(struct devpool_arena *arena, struct devpool_block *block,
+		       enum devpool_block_state state)
+{
+	struct devpool_block *prev = prev_block(block);
+	struct devpool_block *next = next_block(block);
+
+	block->state = state;
+	if (is_in_state(prev, state)) {
+		unindex_block(arena, prev);
+		join_blocks(arena, prev, block);
+		block = prev;
+	}
+	if (is_in_state(next, state)) {
+		unindex_block(arena, next);
+		join_blocks(arena, block, next);
+	}
+	index_block(arena, block);
+}
+
+/*
+ * Makes one reserved block out of [addr, end), which lies inside free
+ * neighbours of which @block is the first.
+ */
+static struct devpool_block *claim_blocks(struct devpool_arena *arena,
+					  struct devpool_block *block, u64 addr,
+					  u64 end)
+{
+	struct devpool_block *claimed = NULL;
+
+	while (block) {
+		struct devpool_block *next = NULL;
+
+		unindex_block(arena, block);
+		if (block->addr < addr) {
+			struct devpool_block *upper;
+
+			upper = split_block(arena, block, addr);
+			index_block(arena, block);
+			block = upper;
+		}
+		if (devpool_block_end(block) > end)
+			index_block(arena, split_block(arena, block, end));
+		else if (devpool_block_end(block) < end)
+			next = next_block(block);
+
+		if (claimed)
+			join_blocks(arena, claimed, block);
+		else
+			claimed = block;
+		block = next;
+	}
+	claimed->state = DEVPOOL_BLOCK_IS_RESERVED;
+	arena->nr_busy++;
+	return claimed;
+}
+
+/**
+ * devpool_arena_init - an arena without addresses
+ * @arena: the arena
+ * @chunk_shift: log2 of the chunk size
+ */
+void devpool_arena_init(struct devpool_arena *arena, unsigned int chunk_shift)
+{
+	*arena = (struct devpool_arena){
+		.chunk_shift = chunk_shift,
+		.fit = RB_ROOT,
+		.gaps = RB_ROOT,
+	};
+	INIT_LIST_HEAD(&arena->returnable);
+	INIT_LIST_HEAD(&arena->ranges);
+	INIT_LIST_HEAD(&arena->stock);
+}
+
+/**
+ * devpool_range_init - a range that is not in an arena yet
+ * @range: the range
+ * @arena: the arena that it is going to be in
+ * @base: first address, a multiple of the chunk size
+ * @size: bytes, a multiple of the chunk size
+ */
+void devpool_range_init(struct devpool_range *range, struct devpool_arena *arena,
+			u64 base, u64 size)
+{
+	range->arena = arena;
+	range->base = base;
+	range->size = size;
+	range->blocks = RB_ROOT;
+	xa_init(&range->pieces);
+	INIT_LIST_HEAD(&range->link);
+}
+
+/**
+ * devpool_arena_add_range - more addresses
+ * @arena: the arena
+ * @range: the range; stays the caller's, who takes it out again
+ * @block: a block struct for it, the arena's from now on
+ */
+void devpool_arena_add_range(struct devpool_arena *arena,
+			     struct devpool_range *range,
+			     struct devpool_block *block)
+{
+	block->addr = range->base;
+	block->size = range->size;
+	block->range = range;
+	block->state = DEVPOOL_BLOCK_IS_VACANT;
+	block->leaving = 0;
+	rb_link_node(&block->by_addr, NULL, &range->blocks.rb_node);
+	rb_insert_color(&block->by_addr, &range->blocks);
+	index_block(arena, block);
+	list_add_tail(&range->link, &arena->ranges);
+	arena->nr_ranges++;
+}
+
+/**
+ * devpool_arena_remove_range - takes out a range that is all vacant
+ * @arena: the arena
+ * @range: the range
+ *
+ * Return: the struct of its one block, the caller's from now on.
+ */
+struct devpool_block *devpool_arena_remove_range(struct devpool_arena *arena,
+						 struct devpool_range *range)
+{
+	struct devpool_block *block = by_addr(rb_first(&range->blocks));
+
+	WARN_ON(block->size != range->size || block->leaving ||
+		block->state != DEVPOOL_BLOCK_IS_VACANT);
+	unindex_block(arena, block);
+	range->blocks = RB_ROOT;
+	xa_destroy(&range->pieces);
+	list_del(&range->link);
+	arena->nr_ranges--;
+	return block;
+}
+
+/* Block structs that the arena may need before it is asked for a placement. */
+static unsigned long stock_needed(unsigned long busy, unsigned long reserved,
+				  unsigned long resident)
+{
+	return min(2 * busy, resident + 1) + 2 * reserved;
+}
+
+/**
+ * devpool_arena_wants - how many block structs a request lacks
+ * @arena: the arena
+ * @size: bytes of the request
+ *
+ * Return: how many structs have to be donated before devpool_arena_fit() or
+ * devpool_arena_place() may be called for one block of this size.
+ */
+unsigned long devpool_arena_wants(const struct devpool_arena *arena, u64 size)
+{
+	unsigned long resident = arena->nr_resident + arena->nr_planned +
+				 (size >> arena->chunk_shift) + 2;
+	unsigned long needed;
+
+	/* A claim cuts at both ends: two more. */
+	needed = 2 + stock_needed(arena->nr_busy + arena->nr_ranges + 2,
+				  arena->nr_reserved + 1, resident);
+	return needed > arena->nr_stock ? needed - arena->nr_stock : 0;
+}
+
+/**
+ * devpool_arena_donate - one block struct for the stock
+ * @arena: the arena
+ * @block: the struct, the arena's from now on
+ */
+void devpool_arena_donate(struct devpool_arena *arena, struct devpool_block *block)
+{
+	list_add(&block->link, &arena->stock);
+	arena->nr_stock++;
+}
+
+/**
+ * devpool_arena_surplus - a block struct that the arena can do without
+ * @arena: the arena
+ *
+ * Some are kept for requests to come, so that a block that is allocated and
+ * freed over and over costs no allocation of its struct.
+ *
+ * Return: a struct, the caller's from now on, or NULL.
+ */
+struct devpool_block *devpool_arena_surplus(struct devpool_arena *arena)
+{
+	unsigned long needed = stock_needed(arena->nr_busy + arena->nr_ranges,
+					    arena->nr_reserved,
+					    arena->nr_resident + arena->nr_planned);
+	struct devpool_block *block;
+
+	if (arena->nr_stock <= needed + 64)
+		return NULL;
+	block = list_first_entry(&arena->stock, struct devpool_block, link);
+	list_del(&block->link);
+	arena->nr_stock--;
+	return block;
+}
+
+/**
+ * devpool_arena_fit - takes a block out of what is resident
+ * @arena: the arena, with nothing in want (devpool_arena_wants())
+ * @size: bytes, a multiple of the arena's granule
+ * @align: alignment of the address, a power of two
+ *
+ * Best fit: the smallest block that fits, the lowest of equals. Where the
+ * alignment is larger than what blocks have anyway, the search for the smallest
+ * is bounded; after that it takes the smallest that fits whatever its address.
+ *
+ * Return: a reserved block, or NULL if nothing resident fits.
+ */
+struct devpool_block *devpool_arena_fit(struct devpool_arena *arena, u64 size,
+					u64 align)
+{
+	struct devpool_block *block = at_least(&arena->fit, size);
+	unsigned int tries = 0;
+	u64 addr;
+
+	while (block) {
+		addr = ALIGN(block->addr, align);
+		if (addr + size <= devpool_block_end(block))
+			return claim_blocks(arena, block, addr, addr + size);
+		if (++tries == DEVPOOL_SEARCH_MAX)
+			block = at_least(&arena->fit, size + align);
+		else
+			block = by_size(rb_next(&block->by_size));
+	}
+	return NULL;
+}
+
+/* A place that is being considered. */
+struct devpool_candidate {
+	struct devpool_block *first;
+	u64 addr;
+	unsigned long cost;
+	unsigned long holes;
+};
+
+/*
+ * Considers one address in the run [start, end) of free blocks around a gap.
+ * The cost is the number of pieces that have to come from somewhere: all but
+ * the first and the last where these are shared with busy blocks and so are
+ * resident whatever is done. Whole pieces that are resident count as much as
+ * holes, since they could stand behind any other address just as well. Of
+ * places that cost the same, the one with the fewest holes moves the least.
+ */
+static void consider(const struct devpool_arena *arena, u64 start, u64 end,
+		     struct devpool_block *gap, struct devpool_block *first,
+		     u64 addr, u64 size, struct devpool_candidate *best)
+{
+	u64 chunk = devpool_arena_chunk(arena);
+	u64 gap_end = devpool_block_end(gap);
+	unsigned long cost, holes;
+	u64 lower, upper;
+
+	if (addr < start || addr > end || end - addr < size ||
+	    addr >= gap_end || addr + size <= gap->addr)
+		return;
+
+	lower = ALIGN_DOWN(addr, chunk);
+	upper = ALIGN(addr + size, chunk);
+	cost = (upper - lower) >> arena->chunk_shift;
+	cost -= lower < start;
+	if (cost)
+		cost -= upper > end;
+	holes = (min(upper, gap_end) - max(lower, gap->addr)) >> arena->chunk_shift;
+
+	if (cost < best->cost || (cost == best->cost && holes < best->holes)) {
+		best->first = addr < gap->addr ? first : gap;
+		best->addr = addr;
+		best->cost = cost;
+		best->holes = holes;
+	}
+}
+
+static void consider_gap(const struct devpool_arena *arena,
+			 struct devpool_block *gap, u64 size, u64 align,
+			 struct devpool_candidate *best)
+{
+	struct devpool_block *prev = prev_block(gap);
+	struct devpool_block *next = next_block(gap);
+	u64 start = gap->addr, end = devpool_block_end(gap);
+	struct devpool_block *first = gap;
+
+	if (is_in_state(prev, DEVPOOL_BLOCK_IS_CACHED)) {
+		start = prev->addr;
+		first = prev;
+	}
+	if (is_in_state(next, DEVPOOL_BLOCK_IS_CACHED))
+		end = devpool_block_end(next);
+
+	/* From the start on, so that what is over stays one run; or to the end. */
+	consider(arena, start, end, gap, first, ALIGN(start, align), size, best);
+	if (end > devpool_block_end(gap))
+		consider(arena, start, end, gap, first,
+			 ALIGN_DOWN(end - size, align), size, best);
+}
+
+/**
+ * devpool_arena_place - finds the place that needs the fewest new chunks
+ * @arena: the arena, with nothing in want (devpool_arena_wants())
+ * @size: bytes, a multiple of the arena's granule
+ * @align: alignment of the address, a power of two of at least the granule
+ * @place: set to what was found
+ *
+ * To be called when nothing resident fits. The search looks at the smallest
+ * gaps that can serve and at the largest one.
+ *
+ * Return: true if there is a place. It is reserved; the caller puts chunks
+ * behind its holes and commits it, or undoes it.
+ */
+bool devpool_arena_place(struct devpool_arena *arena, u64 size, u64 align,
+			 struct devpool_placement *place)
+{
+	u64 chunk = devpool_arena_chunk(arena);
+	struct devpool_candidate best = { .cost = ULONG_MAX, .holes = ULONG_MAX };
+	struct devpool_block *gap, *after;
+	u64 lower, upper, gap_addr, gap_end;
+	unsigned int tries;
+
+	/* The cached neighbours of a gap contribute less than a chunk each. */
+	gap = at_least(&arena->gaps, size > 2 * chunk ? size - 2 * chunk : chunk);
+	for (tries = 0; gap && tries < DEVPOOL_SEARCH_MAX; tries++) {
+		consider_gap(arena, gap, size, align, &best);
+		gap = by_size(rb_next(&gap->by_size));
+	}
+	if (gap)
+		consider_gap(arena, by_size(rb_last(&arena->gaps)), size, align, &best);
+	if (!best.first)
+		return false;
+
+	gap = best.first;
+	if (gap->state != DEVPOOL_BLOCK_IS_VACANT)
+		gap = next_block(gap);
+	gap_addr = gap->addr;
+	gap_end = devpool_block_end(gap);
+
+	/* What begins or ends inside a hole needs that whole piece. */
+	lower = best.addr;
+	upper = best.addr + size;
+	if (lower >= gap_addr)
+		lower = ALIGN_DOWN(lower, chunk);
+	if (upper <= gap_end)
+		upper = ALIGN(upper, chunk);
+
+	after = claim_blocks(arena, best.first, lower, upper);
+	arena->nr_reserved++;
+	arena->nr_planned += best.holes;
+	*place = (struct devpool_placement){
+		.block = after,
+		.addr = best.addr,
+		.size = size,
+		.hole = max(ALIGN_DOWN(lower, chunk), gap_addr),
+		.nr_holes = best.holes,
+	};
+	return true;
+}
+
+/**
+ * devpool_arena_fill - puts a chunk behind a hole of a placement
+ * @range: the range
+ * @addr: address of the piece, whose slot has been reserved (xa_reserve())
+ * @chunk: the chunk
+ */
+void devpool_arena_fill(struct devpool_range *range, u64 addr,
+			struct devpool_chunk *chunk)
+{
+	void *old;
+
+	chunk->range = range;
+	chunk->addr = addr;
+	old = xa_store(&range->pieces, devpool_range_piece(range, addr), chunk, 0);
+	WARN_ON(old);
+	range->arena->nr_resident++;
+}
+
+static void end_placement(struct devpool_arena *arena,
+			  struct devpool_placement *place)
+{
+	arena->nr_reserved--;
+	arena->nr_planned -= place->nr_holes;
+}
+
+/**
+ * devpool_arena_commit - cuts a placement to size, its holes being filled
+ * @arena: the arena
+ * @place: the placement
+ *
+ * Return: the reserved block of the size and at the address asked for. What the
+ * first and the last piece have beyond it is cached.
+ */
+struct devpool_block *devpool_arena_commit(struct devpool_arena *arena,
+					   struct devpool_placement *place)
+{
+	struct devpool_block *block = place->block;
+	u64 end = place->addr + place->size;
+
+	end_placement(arena, place);
+	if (devpool_block_end(block) > end)
+		free_block(arena, split_block(arena, block, end),
+			   DEVPOOL_BLOCK_IS_CACHED);
+	if (block->addr < place->addr) {
+		struct devpool_block *lower = block;
+
+		block = split_block(arena, block, place->addr);
+		free_block(arena, lower, DEVPOOL_BLOCK_IS_CACHED);
+	}
+	return block;
+}
+
+/**
+ * devpool_arena_undo - gives up a placement, its holes being holes
+ * @arena: the arena
+ * @place: the placement
+ */
+void devpool_arena_undo(struct devpool_arena *arena,
+			struct devpool_placement *place)
+{
+	u64 hole_end = place->hole + ((u64)place->nr_holes << arena->chunk_shift);
+	struct devpool_block *block = place->block;
+	struct devpool_block *part;
+
+	end_placement(arena, place);
+	arena->nr_busy--;
+	if (devpool_block_end(block) > hole_end) {
+		part = split_block(arena, block, hole_end);
+		free_block(arena, part, DEVPOOL_BLOCK_IS_CACHED);
+	}
+	if (block->addr < place->hole) {
+		part = block;
+		block = split_block(arena, block, place->hole);
+		free_block(arena, part, DEVPOOL_BLOCK_IS_CACHED);
+	}
+	free_block(arena, block, DEVPOOL_BLOCK_IS_VACANT);
+}
+
+/**
+ * devpool_arena_free - a busy block becomes cached
+ * @arena: the arena
+ * @block: the block, reserved or live; not the caller's any more
+ */
+void devpool_arena_free(struct devpool_arena *arena, struct devpool_block *block)
+{
+	arena->nr_busy--;
+	free_block(arena, block, DEVPOOL_BLOCK_IS_CACHED);
+}
+
+/**
+ * devpool_arena_detach - takes chunks that no busy block needs
+ * @arena: the arena
+ * @max: how many at the most
+ * @chunks: list to which they are added, those of neighbouring pieces in the
+ *	order of their addresses
+ *
+ * Those go first that have been cached longest. Their pieces are leaving until
+ * the caller, having taken care of all mappings, says so with
+ * devpool_arena_detached().
+ *
+ * Return: how many were taken.
+ */
+unsigned long devpool_arena_detach(struct devpool_arena *arena, unsigned long max,
+				   struct list_head *chunks)
+{
+	u64 chunk_size = devpool_arena_chunk(arena);
+	unsigned long taken = 0;
+
+	while (taken < max && !list_empty(&arena->returnable)) {
+		struct devpool_block *block, *part;
+		struct devpool_chunk *chunk;
+		unsigned long pieces, i;
+		struct xarray *xa;
+		u64 addr, end;
+
+		block = list_first_entry(&arena->returnable, struct devpool_block,
+					 link);
+		addr = ALIGN(block->addr, chunk_size);
+		end = ALIGN_DOWN(devpool_block_end(block), chunk_size);
+		pieces = (end - addr) >> arena->chunk_shift;
+
+		/* A part of it: next to what is vacant, so that holes stay together. */
+		if (pieces > max - taken) {
+			pieces = max - taken;
+			if (is_in_state(prev_block(block), DEVPOOL_BLOCK_IS_VACANT))
+				end = addr + ((u64)pieces << arena->chunk_shift);
+			else
+				addr = end - ((u64)pieces << arena->chunk_shift);
+		}
+
+		unindex_block(arena, block);
+		if (block->addr < addr) {
+			part = split_block(arena, block, addr);
+			index_block(arena, block);
+			block = part;
+		}
+		if (devpool_block_end(block) > end)
+			index_block(arena, split_block(arena, block, end));
+
+		xa = &block->range->pieces;
+		for (i = devpool_range_piece(block->range, addr); addr < end;
+		     i++, addr += chunk_size) {
+			chunk = xa_store(xa, i, DEVPOOL_PIECE_LEAVING, 0);
+			list_add_tail(&chunk->link, chunks);
+		}
+		block->leaving = pieces;
+		free_block(arena, block, DEVPOOL_BLOCK_IS_VACANT);
+		taken += pieces;
+	}
+	arena->nr_resident -= taken;
+	arena->nr_leaving += taken;
+	return taken;
+}
+
+/**
+ * devpool_arena_detached - no mapping shows these chunks any more
+ * @arena: the arena
+ * @chunks: list of chunks that devpool_arena_detach() took; each that is of this
+ *	arena is now behind no address
+ */
+void devpool_arena_detached(struct devpool_arena *arena, struct list_head *chunks)
+{
+	struct devpool_block *block = NULL;
+	struct devpool_chunk *chunk;
+
+	list_for_each_entry(chunk, chunks, link) {
+		struct devpool_range *range = chunk->range;
+
+		if (range->arena != arena)
+			continue;
+		if (!block || block->range != range || chunk->addr < block->addr ||
+		    chunk->addr >= devpool_block_end(block))
+			block = devpool_range_find(range, chunk->addr);
+		xa_erase(&range->pieces, devpool_range_piece(range, chunk->addr));
+		arena->nr_leaving--;
+		if (!--block->leaving)
+			index_block(arena, block);
+	}
+}
+
+/**
+ * devpool_range_find - the block that an address is in
+ * @range: the range
+ * @addr: an address in it
+ *
+ * Return: the block.
+ */
+struct devpool_block *devpool_range_find(struct devpool_range *range, u64 addr)
+{
+	struct rb_node *node = range->blocks.rb_node;
+
+	while (node) {
+		struct devpool_block *block = by_addr(node);
+
+		if (addr < block->addr)
+			node = node->rb_left;
+		else if (addr >= devpool_block_end(block))
+			node = node->rb_right;
+		else
+			return block;
+	}
+	return NULL;
+}
+
+/**
+ * devpool_range_chunk - the chunk behind an address
+ * @range: the range
+ * @addr: an address in it
+ *
+ * Return: the chunk, or NULL for a hole and for a piece that is leaving.
+ */
+struct devpool_chunk *devpool_range_chunk(struct devpool_range *range, u64 addr)
+{
+	void *entry = xa_load(&range->pieces, devpool_range_piece(range, addr));
+
+	return xa_is_value(entry) ? NULL : entry;
+}

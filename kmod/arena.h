@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * An arena: the addresses of a pool, and what stands behind them.
+ */
+#ifndef DEVPOOL_ARENA_H
+#define DEVPOOL_ARENA_H
+
+#include <linux/list.h>
+#include <linux/rbtree.h>
+#include <linux/rcupdate.h>
+#include <linux/types.h>
+#include <linux/xarray.h>
+
+struct devpool_arena;
+struct devpool_chunk;
+struct devpool_member;
+struct devpool_pool;
+
+/**
+ * enum devpool_block_state - what a run of addresses is
+ * @DEVPOOL_BLOCK_IS_VACANT: free, whole pieces without memory, or with memory
+ *	that is being taken away
+ * @DEVPOOL_BLOCK_IS_CACHED: free, with memory behind each byte
+ * @DEVPOOL_BLOCK_IS_RESERVED: an ALLOC is filling it
+ * @DEVPOOL_BLOCK_IS_LIVE: a client has it
+ */
+enum devpool_block_state {
+	DEVPOOL_BLOCK_IS_VACANT,
+	DEVPOOL_BLOCK_IS_CACHED,
+	DEVPOOL_BLOCK_IS_RESERVED,
+	DEVPOOL_BLOCK_IS_LIVE,
+};
+
+/**
+ * struct devpool_block - a run of addresses in one state
+ * @by_addr: in &devpool_range.blocks
+ * @addr: first address
+ * @size: bytes
+ * @range: the range that it is a part of
+ * @state: one of &enum devpool_block_state
+ * @leaving: vacant: number of its pieces whose mappings are not all gone yet
+ * @by_size: cached: in &devpool_arena.fit; vacant with nothing leaving: in
+ *	&devpool_arena.gaps
+ * @member: live: the member that owns it
+ * @requested: live: bytes that were asked for
+ * @link: cached with a whole piece: in &devpool_arena.returnable; live: in
+ *	&devpool_member.blocks; unused: in &devpool_arena.stock
+ *
+ * The blocks of a range cover it without a hole and without overlap. Two
+ * neighbours are never both cached or both vacant. Protected by what protects
+ * the arena.
+ */
+struct devpool_block {
+	struct rb_node by_addr;
+	u64 addr;
+	u64 size;
+	struct devpool_range *range;
+	u32 state;
+	u32 leaving;
+	union {
+		struct rb_node by_size;
+		struct {
+			struct devpool_member *member;
+			u64 requested;
+		};
+	};
+	struct list_head link;
+};
+
+/**
+ * struct devpool_range - addresses without a gap
+ * @arena: whose they are
+ * @pool: for the owner of the arena, which alone looks at it
+ * @base: first address, a multiple of the chunk size
+ * @size: bytes, a multiple of the chunk size
+ * @blocks: the blocks of the range, by address
+ * @pieces: the &struct devpool_chunk behind piece (addr - base) / chunk size;
+ *	nothing for a hole, a value entry for a piece that is leaving
+ * @link: in &devpool_arena.ranges
+ * @rcu: readers of the device's address table may hold on to a range
+ */
+struct devpool_range {
+	struct devpool_arena *arena;
+	struct devpool_pool *pool;
+	u64 base;
+	u64 size;
+	struct rb_root blocks;
+	struct xarray pieces;
+	struct list_head link;
+	struct rcu_head rcu;
+};
+
+/**
+ * struct devpool_arena - addresses and residency of one half of a pool
+ * @chunk_shift: log2 of the chunk size
+ * @fit: cached blocks by size, then address
+ * @gaps: vacant blocks with nothing leaving by size, then address
+ * @returnable: cached blocks that contain a whole piece, longest cached first
+ * @ranges: all ranges
+ * @stock: unused block structs, set aside so that nothing but ALLOC allocates
+ * @nr_stock: number of these
+ * @nr_ranges: number of ranges
+ * @nr_busy: blocks that are reserved or live
+ * @nr_reserved: placements that are not committed or undone yet
+ * @nr_planned: holes in these placements
+ * @nr_resident: pieces with a chunk
+ * @nr_returnable: pieces of @nr_resident without a busy byte
+ * @nr_leaving: pieces that are leaving
+ *
+ * A pure data structure: it knows no device, allocates nothing and takes no
+ * lock but the pieces' own; the caller serialises all calls.
+ */
+struct devpool_arena {
+	unsigned int chunk_shift;
+	struct rb_root fit;
+	struct rb_root gaps;
+	struct list_head returnable;
+	struct list_head ranges;
+	struct list_head stock;
+	unsigned long nr_stock;
+	unsigned long nr_ranges;
+	unsigned long nr_busy;
+	unsigned long nr_reserved;
+	unsigned long nr_planned;
+	unsigned long nr_resident;
+	unsigned long nr_returnable;
+	unsigned long nr_leaving;
+};
+
+/**
+ * struct devpool_placement - where a block goes that needs more memory
+ * @block: the reserved block; it begins and ends with the block that is wanted
+ *	or, where that begins or ends inside a hole, with that piece
+ * @addr: address of the block that is wanted
+ * @size: its size in bytes
+ * @hole: first address of the holes, which are one run
+ * @nr_holes: number of holes
+ */
+struct devpool_placement {
+	struct devpool_block *block;
+	u64 addr;
+	u64 size;
+	u64 hole;
+	unsigned long nr_holes;
+};
+
+static inline u64 devpool_block_end(const struct devpool_block *block)
+{
+	return block->addr + block->size;
+}
+
+static inline u64 devpool_arena_chunk(const struct devpool_arena *arena)
+{
+	return 1ULL << arena->chunk_shift;
+}
+
+static inline unsigned long devpool_range_piece(const struct devpool_range *range,
+						u64 addr)
+{
+	return (addr - range->base) >> range->arena->chunk_shift;
+}
+
+void devpool_arena_init(struct devpool_arena *arena, unsigned int chunk_shift);
+void devpool_range_init(struct devpool_range *range, struct devpool_arena *arena,
+			u64 base, u64 size);
+void devpool_arena_add_range(struct devpool_arena *arena,
+			     struct devpool_range *range,
+			     struct devpool_block *block);
+struct devpool_block *devpool_arena_remove_range(struct devpool_arena *arena,
+						 struct devpool_range *range);
+
+unsigned long devpool_arena_wants(const struct devpool_arena *arena, u64 size);
+void devpool_arena_donate(struct devpool_arena *arena, struct devpool_block *block);
+struct devpool_block *devpool_arena_surplus(struct devpool_arena *arena);
+
+struct devpool_block *devpool_arena_fit(struct devpool_arena *arena, u64 size,
+					u64 align);
+bool devpool_arena_place(struct devpool_arena *arena, u64 size, u64 align,
+			 struct devpool_placement *place);
+void devpool_arena_fill(struct devpool_range *range, u64 addr,
+			struct devpool_chunk *chunk);
+struct devpool_block *devpool_arena_commit(struct devpool_arena *arena,
+					   struct devpool_placement *place);
+void devpool_arena_undo(struct devpool_arena *arena,
+			struct devpool_placement *place);
+void devpool_arena_free(struct devpool_arena *arena, struct devpool_block *block);
+
+unsigned long devpool_arena_detach(struct devpool_arena *arena, unsigned long max,
+				   struct list_head *chunks);
+void devpool_arena_detached(struct devpool_arena *arena, struct list_head *chunks);
+
+struct devpool_block *devpool_range_find(struct devpool_range *range, u64 addr);
+struct devpool_chunk *devpool_range_chunk(struct devpool_range *range, u64 addr);
+
+#endif

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What differs between the supported kernels, 6.1 to 6.12.
+ */
+#ifndef DEVPOOL_COMPAT_H
+#define DEVPOOL_COMPAT_H
+
+#include <linux/device.h>
+#include <linux/mm.h>
+#include <linux/version.h>
+
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 1, 0)
+#error "devpool needs Linux 6.1 or newer"
+#endif
+
+/* vm_flags became read-only in 6.3. */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 3, 0)
+static inline void vm_flags_mod(struct vm_area_struct *vma, vm_flags_t set,
+				vm_flags_t clear)
+{
+	vma->vm_flags = (vma->vm_flags | set) & ~clear;
+}
+#endif
+
+/* class_create() lost its module, and devnode() took a const, in 6.4 and 6.2. */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 4, 0)
+#define devpool_class_create(name) class_create(THIS_MODULE, name)
+#else
+#define devpool_class_create(name) class_create(name)
+#endif
+
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 2, 0)
+#define devpool_devnode_device struct device
+#else
+#define devpool_devnode_device const struct device
+#endif
+
+/*
+ * Huge entries of page frames are safe where get_user_pages_fast() knows them
+ * for what they are, which came with this symbol.
+ */
+#if defined(CONFIG_ARCH_SUPPORTS_HUGE_PFNMAP) && \
+	defined(CONFIG_TRANSPARENT_HUGEPAGE)
+#define DEVPOOL_HUGE_MAP 1
+#include <linux/pfn_t.h>
+#else
+#define DEVPOOL_HUGE_MAP 0
+#endif
+
+#endif
