@@ -2,24 +2,26 @@
 /*
  * The arena: best fit, extension, recycling, coalescing.
  *
- * A range is an alternation of busy blocks (reserved, live) and gaps between
- * them; a gap is an alternation of cached and vacant blocks. Memory comes and
+ * A range is an alternation of busy blocks and gaps between them; a gap is an alternation of cached and vacant blocks. Memory comes and
  * goes in pieces, so inside a gap each border is a piece's, and only the first
  * and the last block of a gap can begin or end inside a piece that it shares
  * with a busy block.
  *
  * Nothing but a placement may fail for want of a block struct. What can later
- * need one without being able to allocate is the taking of whole pieces out of
- * a cached block that shares its first and its last piece with busy blocks: it
- * becomes three blocks. That happens at most once in each gap, there are at
- * most as many gaps as busy blocks and ranges, and each such gap needs a whole
- * resident piece of its own beside a shared one. So it is enough to have
+ * need one without being able to allocate is the taking of pieces out of the
+ * middle of a cached block: it becomes three blocks. That happens at most once in
+ * each gap, since later ones find a vacant neighbour; there are at most as many
+ * gaps as busy blocks and ranges; and each such gap needs a whole resident piece
+ * of its own beside a shared one. So it is enough to have
  *
  *	min(2 * (busy + ranges), resident + 1)
  *
  * structs in the stock whenever a placement is made; freeing and detaching only
  * make later needs smaller by what they use. A placement that is in flight can
- * need two more, to be cut to size or to be undone.
+ * need two more, to be cut to size or to be undone. (A part that is taken next to
+ * a vacant block is cut off before it is joined, which takes a struct for a
+ * moment: the gap at the end of each range, with no busy block behind it, has one
+ * too many for that.)
  */
 #include <linux/align.h>
 #include <linux/bug.h>
@@ -32,6 +34,9 @@
 
 /* How many candidates a search looks at before it takes what is certain. */
 #define DEVPOOL_SEARCH_MAX 32
+
+/* Block structs kept beyond those that may be needed. */
+#define DEVPOOL_STOCK_KEPT 64
 
 /* What &devpool_range.pieces holds for a piece that is leaving. */
 #define DEVPOOL_PIECE_LEAVING xa_mk_value(0)
@@ -73,15 +78,21 @@ static unsigned long whole_pieces(const struct devpool_arena *arena, u64 addr,
 	return last > first ? (last - first) >> arena->chunk_shift : 0;
 }
 
+/* Order by size, then address: would such a block come before the other one? */
+static bool is_before(u64 size, u64 addr, const struct devpool_block *other)
+{
+	if (size != other->size)
+		return size < other->size;
+	return addr < other->addr;
+}
+
 static bool is_smaller(struct rb_node *node, const struct rb_node *parent)
 {
 	const struct devpool_block *a, *b;
 
 	a = rb_entry(node, struct devpool_block, by_size);
 	b = rb_entry(parent, struct devpool_block, by_size);
-	if (a->size != b->size)
-		return a->size < b->size;
-	return a->addr < b->addr;
+	return is_before(a->size, a->addr, b);
 }
 
 /* The first block of at least this size. */
@@ -106,8 +117,6 @@ static struct devpool_block *at_least(const struct rb_root *root, u64 size)
 /* Makes a free block findable by its size. */
 static void index_block(struct devpool_arena *arena, struct devpool_block *block)
 {
-	unsigned long pieces;
-
 	if (block->state == DEVPOOL_BLOCK_IS_VACANT) {
 		if (!block->leaving)
 			rb_add(&block->by_size, &arena->gaps, is_smaller);
@@ -115,17 +124,15 @@ static void index_block(struct devpool_arena *arena, struct devpool_block *block
 	}
 
 	rb_add(&block->by_size, &arena->fit, is_smaller);
-	pieces = whole_pieces(arena, block->addr, devpool_block_end(block));
-	if (pieces) {
+	block->whole = whole_pieces(arena, block->addr, devpool_block_end(block));
+	if (block->whole) {
 		list_add_tail(&block->link, &arena->returnable);
-		arena->nr_returnable += pieces;
+		arena->nr_returnable += block->whole;
 	}
 }
 
 static void unindex_block(struct devpool_arena *arena, struct devpool_block *block)
 {
-	unsigned long pieces;
-
 	if (block->state == DEVPOOL_BLOCK_IS_VACANT) {
 		if (!block->leaving)
 			rb_erase(&block->by_size, &arena->gaps);
@@ -133,53 +140,138 @@ static void unindex_block(struct devpool_arena *arena, struct devpool_block *blo
 	}
 
 	rb_erase(&block->by_size, &arena->fit);
-	pieces = whole_pieces(arena, block->addr, devpool_block_end(block));
-	if (pieces) {
+	if (block->whole) {
 		list_del(&block->link);
-		arena->nr_returnable -= pieces;
+		arena->nr_returnable -= block->whole;
 	}
+	block->leaving = 0;
 }
 
 /*
- * Cuts a block that is not indexed in two and returns the upper part. Takes a
- * struct from the stock, which by the count above is there.
+ * Changes the extent of an indexed block. Where it grows or shrinks a little it
+ * mostly stays where it is among the others, and a cached one always keeps its
+ * turn to be returned.
  */
+static void resize_block(struct devpool_arena *arena, struct devpool_block *block,
+			 u64 addr, u64 size)
+{
+	unsigned long before, after;
+	struct devpool_block *other;
+	bool moves;
+
+	if (block->state == DEVPOOL_BLOCK_IS_VACANT) {
+		unindex_block(arena, block);
+		block->addr = addr;
+		block->size = size;
+		index_block(arena, block);
+		return;
+	}
+
+	before = block->whole;
+	after = whole_pieces(arena, addr, addr + size);
+	if (size > block->size) {
+		other = by_size(rb_next(&block->by_size));
+		moves = other && !is_before(size, addr, other);
+	} else {
+		other = by_size(rb_prev(&block->by_size));
+		moves = other && is_before(size, addr, other);
+	}
+	if (moves)
+		rb_erase(&block->by_size, &arena->fit);
+	block->addr = addr;
+	block->size = size;
+	if (moves)
+		rb_add(&block->by_size, &arena->fit, is_smaller);
+
+	if (before && !after)
+		list_del(&block->link);
+	else if (after && !before)
+		list_add_tail(&block->link, &arena->returnable);
+	block->whole = after;
+	arena->nr_returnable += after - before;
+}
+
+static struct devpool_block *stock_pop(struct devpool_arena *arena)
+{
+	struct devpool_block *block;
+
+	block = hlist_entry(arena->stock.first, struct devpool_block, node);
+	hlist_del(&block->node);
+	arena->nr_stock--;
+	return block;
+}
+
+/*
+ * Adds a block right before or after another one, in the same state and not
+ * indexed. Takes a struct from the stock, which by the count above is there.
+ */
+static struct devpool_block *add_block(struct devpool_arena *arena,
+				       struct devpool_block *beside, bool after,
+				       u64 addr, u64 size)
+{
+	struct rb_node *parent = &beside->by_addr;
+	struct rb_node **link;
+	struct devpool_block *block;
+
+	block = stock_pop(arena);
+
+	block->addr = addr;
+	block->size = size;
+	block->range = beside->range;
+	block->state = beside->state;
+	block->leaving = 0;
+	block->member = NULL;
+
+	/* The neighbour in order: the child, or the extreme below the child. */
+	link = after ? &parent->rb_right : &parent->rb_left;
+	while (*link) {
+		parent = *link;
+		link = after ? &parent->rb_left : &parent->rb_right;
+	}
+	rb_link_node(&block->by_addr, parent, link);
+	rb_insert_color(&block->by_addr, &block->range->blocks);
+	return block;
+}
+
+/* A block that is not indexed is a part of a neighbour from now on. */
+static void remove_block(struct devpool_arena *arena, struct devpool_block *block)
+{
+	rb_erase(&block->by_addr, &block->range->blocks);
+	devpool_arena_donate(arena, block);
+}
+
+/* Cuts a busy block in two and returns the upper part. */
 static struct devpool_block *split_block(struct devpool_arena *arena,
 					 struct devpool_block *block, u64 addr)
 {
-	struct rb_node **link = &block->by_addr.rb_right;
-	struct rb_node *parent = &block->by_addr;
-	struct devpool_block *upper;
+	u64 end = devpool_block_end(block);
 
-	upper = list_first_entry(&arena->stock, struct devpool_block, link);
-	list_del(&upper->link);
-	arena->nr_stock--;
-
-	upper->addr = addr;
-	upper->size = devpool_block_end(block) - addr;
-	upper->range = block->range;
-	upper->state = block->state;
-	upper->leaving = 0;
 	block->size = addr - block->addr;
-
-	/* The next in order: leftmost below the right child. */
-	while (*link) {
-		parent = *link;
-		link = &parent->rb_left;
-	}
-	rb_link_node(&upper->by_addr, parent, link);
-	rb_insert_color(&upper->by_addr, &block->range->blocks);
-	return upper;
+	return add_block(arena, block, true, addr, end - addr);
 }
 
-/* Joins two neighbours that are not indexed; the lower one stays. */
-static void join_blocks(struct devpool_arena *arena, struct devpool_block *lower,
-			struct devpool_block *upper)
+/*
+ * Takes [addr, end) out of a free block. What is below and above stays free; what
+ * is returned is not indexed.
+ */
+static struct devpool_block *carve_block(struct devpool_arena *arena,
+					 struct devpool_block *block, u64 addr,
+					 u64 end)
 {
-	lower->size += upper->size;
-	lower->leaving += upper->leaving;
-	rb_erase(&upper->by_addr, &upper->range->blocks);
-	devpool_arena_donate(arena, upper);
+	u64 block_end = devpool_block_end(block);
+
+	if (block->addr == addr && block_end == end) {
+		unindex_block(arena, block);
+		return block;
+	}
+	if (block->addr == addr) {
+		resize_block(arena, block, end, block_end - end);
+		return add_block(arena, block, false, addr, end - addr);
+	}
+	resize_block(arena, block, block->addr, addr - block->addr);
+	if (block_end > end)
+		index_block(arena, add_block(arena, block, true, end, block_end - end));
+	return add_block(arena, block, true, addr, end - addr);
 }
 
 /* Gives a block that is not indexed a free state, joined with its neighbours. */
@@ -188,53 +280,60 @@ static void free_block(struct devpool_arena *arena, struct devpool_block *block,
 {
 	struct devpool_block *prev = prev_block(block);
 	struct devpool_block *next = next_block(block);
+	u64 addr = block->addr, end = devpool_block_end(block);
+	bool vacant = state == DEVPOOL_BLOCK_IS_VACANT;
+	unsigned long leaving = vacant ? block->leaving : 0;
 
-	block->state = state;
+	if (!is_in_state(prev, state) && !is_in_state(next, state)) {
+		block->state = state;
+		index_block(arena, block);
+		return;
+	}
+	remove_block(arena, block);
+	block = next;
 	if (is_in_state(prev, state)) {
-		unindex_block(arena, prev);
-		join_blocks(arena, prev, block);
+		if (is_in_state(next, state)) {
+			end = devpool_block_end(next);
+			leaving += vacant ? next->leaving : 0;
+			unindex_block(arena, next);
+			remove_block(arena, next);
+		}
 		block = prev;
+		addr = prev->addr;
+	} else {
+		end = devpool_block_end(next);
 	}
-	if (is_in_state(next, state)) {
-		unindex_block(arena, next);
-		join_blocks(arena, block, next);
+	if (leaving) {
+		/* Vacant, and in no tree until the last of its pieces has left. */
+		unindex_block(arena, block);
+		block->leaving += leaving;
+		block->addr = addr;
+		block->size = end - addr;
+	} else {
+		resize_block(arena, block, addr, end - addr);
 	}
-	index_block(arena, block);
 }
 
 /*
- * Makes one reserved block out of [addr, end), which lies inside free
+ * Makes one busy block out of [addr, end), which lies inside free
  * neighbours of which @block is the first.
  */
 static struct devpool_block *claim_blocks(struct devpool_arena *arena,
 					  struct devpool_block *block, u64 addr,
 					  u64 end)
 {
-	struct devpool_block *claimed = NULL;
+	struct devpool_block *claimed, *part;
 
-	while (block) {
-		struct devpool_block *next = NULL;
-
-		unindex_block(arena, block);
-		if (block->addr < addr) {
-			struct devpool_block *upper;
-
-			upper = split_block(arena, block, addr);
-			index_block(arena, block);
-			block = upper;
-		}
-		if (devpool_block_end(block) > end)
-			index_block(arena, split_block(arena, block, end));
-		else if (devpool_block_end(block) < end)
-			next = next_block(block);
-
-		if (claimed)
-			join_blocks(arena, claimed, block);
-		else
-			claimed = block;
-		block = next;
+	claimed = carve_block(arena, block, addr, min(end, devpool_block_end(block)));
+	while (devpool_block_end(claimed) < end) {
+		block = next_block(claimed);
+		part = carve_block(arena, block, block->addr,
+				   min(end, devpool_block_end(block)));
+		claimed->size += part->size;
+		remove_block(arena, part);
 	}
-	claimed->state = DEVPOOL_BLOCK_IS_RESERVED;
+	claimed->state = DEVPOOL_BLOCK_IS_BUSY;
+	claimed->member = NULL;
 	arena->nr_busy++;
 	return claimed;
 }
@@ -253,7 +352,7 @@ void devpool_arena_init(struct devpool_arena *arena, unsigned int chunk_shift)
 	};
 	INIT_LIST_HEAD(&arena->returnable);
 	INIT_LIST_HEAD(&arena->ranges);
-	INIT_LIST_HEAD(&arena->stock);
+	INIT_HLIST_HEAD(&arena->stock);
 }
 
 /**
@@ -352,7 +451,7 @@ unsigned long devpool_arena_wants(const struct devpool_arena *arena, u64 size)
  */
 void devpool_arena_donate(struct devpool_arena *arena, struct devpool_block *block)
 {
-	list_add(&block->link, &arena->stock);
+	hlist_add_head(&block->node, &arena->stock);
 	arena->nr_stock++;
 }
 
@@ -367,17 +466,15 @@ void devpool_arena_donate(struct devpool_arena *arena, struct devpool_block *blo
  */
 struct devpool_block *devpool_arena_surplus(struct devpool_arena *arena)
 {
-	unsigned long needed = stock_needed(arena->nr_busy + arena->nr_ranges,
-					    arena->nr_reserved,
-					    arena->nr_resident + arena->nr_planned);
-	struct devpool_block *block;
+	unsigned long needed;
 
-	if (arena->nr_stock <= needed + 64)
+	if (likely(arena->nr_stock <= DEVPOOL_STOCK_KEPT))
 		return NULL;
-	block = list_first_entry(&arena->stock, struct devpool_block, link);
-	list_del(&block->link);
-	arena->nr_stock--;
-	return block;
+	needed = stock_needed(arena->nr_busy + arena->nr_ranges, arena->nr_reserved,
+			      arena->nr_resident + arena->nr_planned);
+	if (arena->nr_stock <= needed + DEVPOOL_STOCK_KEPT)
+		return NULL;
+	return stock_pop(arena);
 }
 
 /**
@@ -388,9 +485,9 @@ struct devpool_block *devpool_arena_surplus(struct devpool_arena *arena)
  *
  * Best fit: the smallest block that fits, the lowest of equals. Where the
  * alignment is larger than what blocks have anyway, the search for the smallest
- * is bounded; after that it takes the smallest that fits whatever its address.
+ * is bounded if there is one that fits whatever its address.
  *
- * Return: a reserved block, or NULL if nothing resident fits.
+ * Return: a busy block, or NULL if nothing resident fits.
  */
 struct devpool_block *devpool_arena_fit(struct devpool_arena *arena, u64 size,
 					u64 align)
@@ -403,10 +500,12 @@ struct devpool_block *devpool_arena_fit(struct devpool_arena *arena, u64 size,
 		addr = ALIGN(block->addr, align);
 		if (addr + size <= devpool_block_end(block))
 			return claim_blocks(arena, block, addr, addr + size);
-		if (++tries == DEVPOOL_SEARCH_MAX)
-			block = at_least(&arena->fit, size + align);
-		else
-			block = by_size(rb_next(&block->by_size));
+		block = by_size(rb_next(&block->by_size));
+		if (++tries == DEVPOOL_SEARCH_MAX) {
+			struct devpool_block *sure = at_least(&arena->fit, size + align);
+
+			block = sure ?: block;
+		}
 	}
 	return NULL;
 }
@@ -486,8 +585,8 @@ static void consider_gap(const struct devpool_arena *arena,
  * @align: alignment of the address, a power of two of at least the granule
  * @place: set to what was found
  *
- * To be called when nothing resident fits. The search looks at the smallest
- * gaps that can serve and at the largest one.
+ * To be called when nothing resident fits. The search looks at the gaps whose
+ * size is nearest to what is needed and at the largest one.
  *
  * Return: true if there is a place. It is reserved; the caller puts chunks
  * behind its holes and commits it, or undoes it.
@@ -497,18 +596,26 @@ bool devpool_arena_place(struct devpool_arena *arena, u64 size, u64 align,
 {
 	u64 chunk = devpool_arena_chunk(arena);
 	struct devpool_candidate best = { .cost = ULONG_MAX, .holes = ULONG_MAX };
-	struct devpool_block *gap, *after;
+	struct devpool_block *gap, *below, *after;
 	u64 lower, upper, gap_addr, gap_end;
 	unsigned int tries;
 
-	/* The cached neighbours of a gap contribute less than a chunk each. */
+	/*
+	 * Up from where a gap is sure to do with what two shared pieces have,
+	 * then down: smaller ones may have cached neighbours to extend.
+	 */
 	gap = at_least(&arena->gaps, size > 2 * chunk ? size - 2 * chunk : chunk);
+	below = gap ? by_size(rb_prev(&gap->by_size)) : by_size(rb_last(&arena->gaps));
 	for (tries = 0; gap && tries < DEVPOOL_SEARCH_MAX; tries++) {
 		consider_gap(arena, gap, size, align, &best);
 		gap = by_size(rb_next(&gap->by_size));
 	}
 	if (gap)
 		consider_gap(arena, by_size(rb_last(&arena->gaps)), size, align, &best);
+	for (tries = 0; below && tries < DEVPOOL_SEARCH_MAX; tries++) {
+		consider_gap(arena, below, size, align, &best);
+		below = by_size(rb_prev(&below->by_size));
+	}
 	if (!best.first)
 		return false;
 
@@ -569,7 +676,7 @@ static void end_placement(struct devpool_arena *arena,
  * @arena: the arena
  * @place: the placement
  *
- * Return: the reserved block of the size and at the address asked for. What the
+ * Return: the busy block of the size and at the address asked for. What the
  * first and the last piece have beyond it is cached.
  */
 struct devpool_block *devpool_arena_commit(struct devpool_arena *arena,
@@ -620,7 +727,7 @@ void devpool_arena_undo(struct devpool_arena *arena,
 /**
  * devpool_arena_free - a busy block becomes cached
  * @arena: the arena
- * @block: the block, reserved or live; not the caller's any more
+ * @block: the block, in no member's list; not the caller's any more
  */
 void devpool_arena_free(struct devpool_arena *arena, struct devpool_block *block)
 {
@@ -648,7 +755,7 @@ unsigned long devpool_arena_detach(struct devpool_arena *arena, unsigned long ma
 	unsigned long taken = 0;
 
 	while (taken < max && !list_empty(&arena->returnable)) {
-		struct devpool_block *block, *part;
+		struct devpool_block *block;
 		struct devpool_chunk *chunk;
 		unsigned long pieces, i;
 		struct xarray *xa;
@@ -669,15 +776,7 @@ unsigned long devpool_arena_detach(struct devpool_arena *arena, unsigned long ma
 				addr = end - ((u64)pieces << arena->chunk_shift);
 		}
 
-		unindex_block(arena, block);
-		if (block->addr < addr) {
-			part = split_block(arena, block, addr);
-			index_block(arena, block);
-			block = part;
-		}
-		if (devpool_block_end(block) > end)
-			index_block(arena, split_block(arena, block, end));
-
+		block = carve_block(arena, block, addr, end);
 		xa = &block->range->pieces;
 		for (i = devpool_range_piece(block->range, addr); addr < end;
 		     i++, addr += chunk_size) {

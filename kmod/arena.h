@@ -21,14 +21,12 @@ struct devpool_pool;
  * @DEVPOOL_BLOCK_IS_VACANT: free, whole pieces without memory, or with memory
  *	that is being taken away
  * @DEVPOOL_BLOCK_IS_CACHED: free, with memory behind each byte
- * @DEVPOOL_BLOCK_IS_RESERVED: an ALLOC is filling it
- * @DEVPOOL_BLOCK_IS_LIVE: a client has it
+ * @DEVPOOL_BLOCK_IS_BUSY: an ALLOC is filling it, or a client has it
  */
 enum devpool_block_state {
 	DEVPOOL_BLOCK_IS_VACANT,
 	DEVPOOL_BLOCK_IS_CACHED,
-	DEVPOOL_BLOCK_IS_RESERVED,
-	DEVPOOL_BLOCK_IS_LIVE,
+	DEVPOOL_BLOCK_IS_BUSY,
 };
 
 /**
@@ -39,12 +37,13 @@ enum devpool_block_state {
  * @range: the range that it is a part of
  * @state: one of &enum devpool_block_state
  * @leaving: vacant: number of its pieces whose mappings are not all gone yet
+ * @whole: cached: number of its whole pieces
  * @by_size: cached: in &devpool_arena.fit; vacant with nothing leaving: in
  *	&devpool_arena.gaps
- * @member: live: the member that owns it
- * @requested: live: bytes that were asked for
- * @link: cached with a whole piece: in &devpool_arena.returnable; live: in
- *	&devpool_member.blocks; unused: in &devpool_arena.stock
+ * @member: busy: the member that owns it, NULL while an ALLOC is filling it
+ * @requested: busy: bytes that were asked for
+ * @link: cached with a whole piece: in &devpool_arena.returnable
+ * @node: busy: in &devpool_member.blocks; unused: in &devpool_arena.stock
  *
  * The blocks of a range cover it without a hole and without overlap. Two
  * neighbours are never both cached or both vacant. Protected by what protects
@@ -56,7 +55,10 @@ struct devpool_block {
 	u64 size;
 	struct devpool_range *range;
 	u32 state;
-	u32 leaving;
+	union {
+		unsigned long leaving;
+		unsigned long whole;
+	};
 	union {
 		struct rb_node by_size;
 		struct {
@@ -64,7 +66,10 @@ struct devpool_block {
 			u64 requested;
 		};
 	};
-	struct list_head link;
+	union {
+		struct list_head link;
+		struct hlist_node node;
+	};
 };
 
 /**
@@ -100,7 +105,7 @@ struct devpool_range {
  * @stock: unused block structs, set aside so that nothing but ALLOC allocates
  * @nr_stock: number of these
  * @nr_ranges: number of ranges
- * @nr_busy: blocks that are reserved or live
+ * @nr_busy: busy blocks
  * @nr_reserved: placements that are not committed or undone yet
  * @nr_planned: holes in these placements
  * @nr_resident: pieces with a chunk
@@ -116,7 +121,7 @@ struct devpool_arena {
 	struct rb_root gaps;
 	struct list_head returnable;
 	struct list_head ranges;
-	struct list_head stock;
+	struct hlist_head stock;
 	unsigned long nr_stock;
 	unsigned long nr_ranges;
 	unsigned long nr_busy;
@@ -129,7 +134,7 @@ struct devpool_arena {
 
 /**
  * struct devpool_placement - where a block goes that needs more memory
- * @block: the reserved block; it begins and ends with the block that is wanted
+ * @block: the busy block; it begins and ends with the block that is wanted
  *	or, where that begins or ends inside a hole, with that piece
  * @addr: address of the block that is wanted
  * @size: its size in bytes

@@ -14,6 +14,7 @@
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
 
+#include "compat.h"
 #include "private.h"
 
 static struct kmem_cache *devpool_chunk_cache;
@@ -330,7 +331,7 @@ void devpool_supply_exit(struct devpool_device *device)
  */
 int devpool_chunk_cache_init(void)
 {
-	devpool_chunk_cache = KMEM_CACHE(devpool_chunk, 0);
+	devpool_chunk_cache = KMEM_CACHE(devpool_chunk, DEVPOOL_SLAB_FLAGS);
 	return devpool_chunk_cache ? 0 : -ENOMEM;
 }
 

@@ -58,7 +58,7 @@ int devpool_client_mint(struct devpool_client *client, struct devpool_pool_id *i
 int devpool_client_check_minted(struct devpool_client *client,
 				const struct devpool_pool_id *id)
 {
-	u32 count = id->second & ((1U << DEVPOOL_MINT_BITS) - 1);
+	unsigned long count = devpool_id_count(id);
 	int err = 0;
 
 	if (id->first || id->second >> DEVPOOL_MINT_BITS != client->serial)
@@ -99,7 +99,7 @@ struct devpool_member *devpool_client_get_member(struct devpool_client *client,
 		return client->home;
 
 	rcu_read_lock();
-	member = xa_load(&client->members, devpool_id_number(id));
+	member = devpool_xa_load(&client->members, devpool_id_count(id));
 	if (member && (!is_same_id(&member->pool->id, id) ||
 		       !kref_get_unless_zero(&member->ref)))
 		member = NULL;
@@ -122,19 +122,19 @@ void devpool_client_put_member(struct devpool_client *client,
 /**
  * devpool_client_next_member - walks over the client's shares in private pools
  * @client: the client
- * @number: where to begin; set to the number of what was found
+ * @count: where to begin; set to the count in the id of what was found
  *
  * Return: the member, with a reference, or NULL at the end.
  */
 struct devpool_member *devpool_client_next_member(struct devpool_client *client,
-						  unsigned long *number)
+						  unsigned long *count)
 {
 	struct devpool_member *member;
 
 	rcu_read_lock();
-	for (member = xa_find(&client->members, number, ULONG_MAX, XA_PRESENT);
+	for (member = xa_find(&client->members, count, ULONG_MAX, XA_PRESENT);
 	     member && !kref_get_unless_zero(&member->ref);
-	     member = xa_find_after(&client->members, number, ULONG_MAX, XA_PRESENT))
+	     member = xa_find_after(&client->members, count, ULONG_MAX, XA_PRESENT))
 		;
 	rcu_read_unlock();
 	return member;
@@ -158,7 +158,7 @@ bool devpool_client_knows(struct devpool_client *client,
 	if (is_default_pool(&pool->id))
 		return false;
 	rcu_read_lock();
-	member = xa_load(&client->members, devpool_id_number(&pool->id));
+	member = devpool_xa_load(&client->members, devpool_id_count(&pool->id));
 	knows = member && member->pool == pool;
 	rcu_read_unlock();
 	return knows;
@@ -227,13 +227,13 @@ void devpool_client_empty(struct devpool_client *client, u64 keep,
 			  struct devpool_emptied *emptied)
 {
 	struct devpool_member *member;
-	unsigned long number = 0;
+	unsigned long count = 0;
 
-	while ((member = devpool_client_next_member(client, &number))) {
+	while ((member = devpool_client_next_member(client, &count))) {
 		if (!READ_ONCE(member->pool->use_count))
 			devpool_pool_empty(member->pool, 0, keep, emptied);
 		devpool_client_put_member(client, member);
-		number++;
+		count++;
 	}
 	devpool_pool_empty(client->home->pool, DEVPOOL_EMPTY_TRIM, keep, emptied);
 }
@@ -257,19 +257,19 @@ u64 devpool_client_reclaim(struct devpool_client *client,
 {
 	struct devpool_pool *home = client->home->pool;
 	struct devpool_member *member;
-	unsigned long number = 0;
+	unsigned long count = 0;
 	u64 taken = 0;
 
 	if (home != requester)
 		taken = devpool_pool_reclaim(home, nr, chunks);
 	while (taken < nr &&
-	       (member = devpool_client_next_member(client, &number))) {
+	       (member = devpool_client_next_member(client, &count))) {
 		struct devpool_pool *pool = member->pool;
 
 		if (pool != requester && !READ_ONCE(pool->use_count))
 			taken += devpool_pool_reclaim(pool, nr - taken, chunks);
 		devpool_client_put_member(client, member);
-		number++;
+		count++;
 	}
 	return taken;
 }
@@ -316,12 +316,12 @@ static int devpool_client_close(struct inode *inode, struct file *file)
 {
 	struct devpool_client *client = file->private_data;
 	struct devpool_member *member;
-	unsigned long number = 0;
+	unsigned long count = 0;
 
-	while ((member = devpool_client_next_member(client, &number))) {
+	while ((member = devpool_client_next_member(client, &count))) {
 		devpool_member_close(member);
 		kref_put(&member->ref, devpool_member_release);
-		number++;
+		count++;
 	}
 	devpool_member_close(client->home);
 	atomic_dec(&client->device->nr_clients);

@@ -7,10 +7,18 @@
 
 #include <linux/device.h>
 #include <linux/mm.h>
+#include <linux/slab.h>
 #include <linux/version.h>
 
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 1, 0)
 #error "devpool needs Linux 6.1 or newer"
+#endif
+
+/* Caches of our own, so that slabinfo tells what is whose; from 6.5 on. */
+#ifdef SLAB_NO_MERGE
+#define DEVPOOL_SLAB_FLAGS SLAB_NO_MERGE
+#else
+#define DEVPOOL_SLAB_FLAGS 0
 #endif
 
 /* vm_flags became read-only in 6.3. */

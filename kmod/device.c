@@ -45,17 +45,6 @@ static struct devpool_device *to_devpool(struct device *dev)
 	return container_of(dev, struct devpool_device, dev);
 }
 
-/**
- * devpool_device_bytes - size of a device
- * @device: the device
- *
- * Return: its bytes.
- */
-u64 devpool_device_bytes(const struct devpool_device *device)
-{
-	return device->supply.nr_chunks << device->chunk_shift;
-}
-
 static ssize_t bytes_show(struct device *dev, struct device_attribute *attr,
 			  char *buf)
 {
@@ -306,6 +295,8 @@ static int devpool_slots_insert(struct devpool_addresses *addresses,
 				unsigned int slot_shift,
 				struct devpool_range *range)
 {
+	/* A range begins with a chunk, which may be larger than a slot. */
+	u64 step = max_t(u64, devpool_arena_chunk(range->arena) >> slot_shift, 1);
 	unsigned long nr = range->size >> slot_shift;
 	unsigned long looked_at = 0;
 
@@ -314,9 +305,9 @@ static int devpool_slots_insert(struct devpool_addresses *addresses,
 		int err = 0;
 
 		xa_lock(&addresses->ranges);
-		slot = addresses->next;
-		if (nr > addresses->end - slot)
-			slot = addresses->first;
+		slot = ALIGN(addresses->next, step);
+		if (slot > addresses->end || nr > addresses->end - slot)
+			slot = ALIGN(addresses->first, step);
 		if (nr > addresses->end - slot) {
 			xa_unlock(&addresses->ranges);
 			return -ENOSPC;
@@ -383,7 +374,7 @@ struct devpool_range *devpool_device_deal_range(struct devpool_device *device,
 	if (!range)
 		return ERR_PTR(-ENOMEM);
 	range->pool = pool;
-	size = max(size, devpool_chunk_size(device));
+	size = ALIGN(size, devpool_chunk_size(device));
 
 	if (low) {
 		devpool_range_init(range, arena, 0,
@@ -441,7 +432,7 @@ struct devpool_range *devpool_device_get_range(struct devpool_device *device,
 		return NULL;
 	addresses = devpool_addresses_of(device, addr, &slot_shift);
 	rcu_read_lock();
-	range = xa_load(&addresses->ranges, addr >> slot_shift);
+	range = devpool_xa_load(&addresses->ranges, addr >> slot_shift);
 	if (range && !kref_get_unless_zero(&range->pool->ref))
 		range = NULL;
 	rcu_read_unlock();

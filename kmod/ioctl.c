@@ -45,24 +45,14 @@ static_assert(sizeof(struct devpool_tally) ==
 	      sizeof(struct devpool_stats) -
 		      offsetof(struct devpool_stats, out_allocated));
 
-union devpool_arg {
-	struct devpool_info info;
-	struct devpool_alloc alloc;
-	struct devpool_free free;
-	struct devpool_pool_create pool_create;
-	struct devpool_pool_stat pool_stat;
-	struct devpool_empty_cache empty_cache;
-	struct devpool_stats stats;
-};
-
 /**
  * struct devpool_call - a command being carried out
  * @client: the client, for a command on a device file
  * @pool: the pool, for a command on a pool file
  * @device: the device
  * @user: the caller's struct
- * @user_size: its size as the caller has it
- * @arg: copy of it, what the caller left out being zero
+ * @user_size: its size as the caller has it, at least that of the command's first
+ *	version and at most a page
  */
 struct devpool_call {
 	struct devpool_client *client;
@@ -70,15 +60,32 @@ struct devpool_call {
 	struct devpool_device *device;
 	void __user *user;
 	u32 user_size;
-	union devpool_arg *arg;
 };
 
-/* Copies the answer out: as much of it as the caller has room for. */
-static int devpool_respond(const struct devpool_call *call, size_t size)
+/*
+ * Copies the caller's struct in; what the caller left out is zero. Inline, so
+ * that the size of the common case is a constant, which costs a third less.
+ */
+static __always_inline int devpool_fetch(const struct devpool_call *call, void *arg,
+					 size_t size)
 {
-	if (copy_to_user(call->user, call->arg, min_t(size_t, size, call->user_size)))
-		return -EFAULT;
-	return 0;
+	if (unlikely(call->user_size != size))
+		return copy_struct_from_user(arg, size, call->user, call->user_size);
+	return copy_from_user(arg, call->user, size) ? -EFAULT : 0;
+}
+
+/*
+ * Copies the answer out, from the member at @at on, as far as the caller has room
+ * for it; what was in its first version every caller has room for.
+ */
+static __always_inline int devpool_respond(const struct devpool_call *call,
+					   const void *arg, size_t at, size_t size)
+{
+	void __user *to = call->user + at;
+
+	if (unlikely(call->user_size < size))
+		return copy_to_user(to, arg + at, call->user_size - at) ? -EFAULT : 0;
+	return copy_to_user(to, arg + at, size - at) ? -EFAULT : 0;
 }
 
 /* The members that both kinds of statistics end with, from @at on. */
@@ -94,14 +101,17 @@ static bool is_no_pool(const struct devpool_pool_id *id)
 
 static int devpool_cmd_info(struct devpool_call *call)
 {
-	struct devpool_info *info = &call->arg->info;
 	struct devpool_device *device = call->device;
+	struct devpool_info info;
+	int err;
 
-	if (info->flags)
+	err = devpool_fetch(call, &info, sizeof(info));
+	if (err)
+		return err;
+	if (info.flags)
 		return -EOPNOTSUPP;
 
-	*info = (struct devpool_info){
-		.size = info->size,
+	info = (struct devpool_info){
 		.out_bytes = devpool_device_bytes(device),
 		.out_chunk = devpool_chunk_size(device),
 		.out_granule_small = DEVPOOL_SMALL_GRANULE,
@@ -112,12 +122,13 @@ static int devpool_cmd_info(struct devpool_call *call)
 		.out_max_blocks = devpool_max_blocks,
 	};
 	if (device->backend->pfn) {
-		info->out_features |= DEVPOOL_FEATURE_MMAP;
+		info.out_features |= DEVPOOL_FEATURE_MMAP;
 		if (DEVPOOL_HUGE_MAP)
-			info->out_features |= DEVPOOL_FEATURE_HUGE_MAP;
+			info.out_features |= DEVPOOL_FEATURE_HUGE_MAP;
 	}
-	strscpy(info->out_backend, device->backend->name, sizeof(info->out_backend));
-	return devpool_respond(call, sizeof(*info));
+	strscpy(info.out_backend, device->backend->name, sizeof(info.out_backend));
+	return devpool_respond(call, &info, offsetof(struct devpool_info, out_bytes),
+			       sizeof(info));
 }
 
 static int devpool_validate_alloc(const struct devpool_device *device,
@@ -146,38 +157,43 @@ static int devpool_validate_alloc(const struct devpool_device *device,
 
 static int devpool_cmd_alloc(struct devpool_call *call)
 {
-	struct devpool_alloc *alloc = &call->arg->alloc;
+	struct devpool_alloc __user *user = call->user;
 	struct devpool_client *client = call->client;
 	struct devpool_member *member;
 	struct devpool_block *block;
+	struct devpool_alloc alloc;
 	u64 size, align;
 	int err;
 
-	err = devpool_validate_alloc(call->device, alloc, &size, &align);
+	err = devpool_fetch(call, &alloc, sizeof(alloc));
 	if (err)
 		return err;
-	member = devpool_client_get_member(client, &alloc->pool);
+	err = devpool_validate_alloc(call->device, &alloc, &size, &align);
+	if (err)
+		return err;
+	member = devpool_client_get_member(client, &alloc.pool);
 	if (!member)
 		return -ENOENT;
 
-	err = -ENOSPC;
-	if (size > devpool_device_bytes(call->device))
+	if (size > devpool_device_bytes(call->device)) {
+		err = devpool_pool_refuse(member->pool, -ENOSPC);
 		goto put_member;
-	err = -EDQUOT;
-	if (!atomic_add_unless(&client->nr_blocks, 1, devpool_max_blocks))
+	}
+	if (!atomic_add_unless(&client->nr_blocks, 1, devpool_max_blocks)) {
+		err = devpool_pool_refuse(member->pool, -EDQUOT);
 		goto put_member;
-	err = devpool_pool_reserve(member->pool, client, size, align, &block);
+	}
+	err = devpool_pool_reserve(member, size, align, alloc.bytes, &block);
 	if (err)
 		goto uncount;
 
-	alloc->out_addr = block->addr;
-	alloc->out_bytes = block->size;
-	err = devpool_respond(call, sizeof(*alloc));
-	if (err) {
-		devpool_pool_unreserve(member->pool, block);
+	if (put_user(block->addr, &user->out_addr) ||
+	    put_user(block->size, &user->out_bytes)) {
+		err = -EFAULT;
+		devpool_pool_unreserve(member, block);
 		goto uncount;
 	}
-	devpool_pool_publish(member, block, alloc->bytes);
+	devpool_pool_publish(member, block);
 	devpool_client_put_member(client, member);
 	return 0;
 
@@ -190,11 +206,15 @@ put_member:
 
 static int devpool_cmd_free(struct devpool_call *call)
 {
-	const struct devpool_free *arg = &call->arg->free;
+	struct devpool_free arg;
+	int err;
 
-	if (arg->flags)
+	err = devpool_fetch(call, &arg, sizeof(arg));
+	if (err)
+		return err;
+	if (arg.flags)
 		return -EOPNOTSUPP;
-	return devpool_client_free_block(call->client, arg->addr);
+	return devpool_client_free_block(call->client, arg.addr);
 }
 
 /* The pool's number among those that a client may have at a time. */
@@ -217,23 +237,26 @@ static int devpool_count_pool(struct devpool_client *client, int n)
  */
 static int devpool_cmd_pool_create(struct devpool_call *call)
 {
-	struct devpool_pool_create *create = &call->arg->pool_create;
 	struct devpool_client *client = call->client;
+	struct devpool_pool_create create;
 	struct devpool_member *member;
 	struct devpool_pool_id id;
 	struct file *file;
 	int fd, err;
 
-	if (create->flags || create->limit || create->reserve ||
-	    create->release_threshold)
+	err = devpool_fetch(call, &create, sizeof(create));
+	if (err)
+		return err;
+	if (create.flags || create.limit || create.reserve ||
+	    create.release_threshold)
 		return -EOPNOTSUPP;
-	if (create->__reserved)
+	if (create.__reserved)
 		return -EINVAL;
 
 	err = devpool_count_pool(client, 1);
 	if (err)
 		return err;
-	id = create->pool;
+	id = create.pool;
 	if (is_no_pool(&id))
 		err = devpool_client_mint(client, &id);
 	else
@@ -242,7 +265,7 @@ static int devpool_cmd_pool_create(struct devpool_call *call)
 		goto uncount;
 
 	/* Holds the number's place, so that the id is created only once. */
-	err = xa_insert(&client->members, devpool_id_number(&id), NULL,
+	err = xa_insert(&client->members, devpool_id_count(&id), NULL,
 			GFP_KERNEL_ACCOUNT);
 	if (err)
 		goto uncount;
@@ -267,16 +290,18 @@ static int devpool_cmd_pool_create(struct devpool_call *call)
 	member->pool->file_open = true;
 	atomic_inc(&call->device->nr_pools);
 
-	create->out_pool = id;
-	create->out_fd = fd;
-	err = devpool_respond(call, sizeof(*create));
+	create.out_pool = id;
+	create.out_fd = fd;
+	err = devpool_respond(call, &create,
+			      offsetof(struct devpool_pool_create, out_pool),
+			      sizeof(create));
 	if (err) {
 		/* Its last close takes all of it back, the place included. */
 		fput(file);
 		put_unused_fd(fd);
 		return err;
 	}
-	xa_store(&client->members, devpool_id_number(&id), member, 0);
+	xa_store(&client->members, devpool_id_count(&id), member, 0);
 	fd_install(fd, file);
 	return 0;
 
@@ -285,7 +310,7 @@ put_fd:
 put_member:
 	kref_put(&member->ref, devpool_member_release);
 release_place:
-	xa_release(&client->members, devpool_id_number(&id));
+	xa_release(&client->members, devpool_id_count(&id));
 uncount:
 	devpool_count_pool(client, -1);
 	return err;
@@ -318,82 +343,96 @@ static void devpool_call_put_pool(struct devpool_call *call,
 
 static int devpool_cmd_pool_stat(struct devpool_call *call)
 {
-	struct devpool_pool_stat *stat = &call->arg->pool_stat;
 	struct devpool_member *member;
+	struct devpool_pool_stat stat;
 	struct devpool_tally tally;
 	struct devpool_pool *pool;
 	int err;
 
-	if (stat->flags)
-		return -EOPNOTSUPP;
-	err = devpool_call_get_pool(call, &stat->pool, &member, &pool);
+	err = devpool_fetch(call, &stat, sizeof(stat));
 	if (err)
 		return err;
-	devpool_pool_tally(pool, &tally, &stat->out_use_count, &stat->out_state);
+	if (stat.flags)
+		return -EOPNOTSUPP;
+	err = devpool_call_get_pool(call, &stat.pool, &member, &pool);
+	if (err)
+		return err;
+	devpool_pool_tally(pool, &tally, &stat.out_use_count, &stat.out_state);
 	devpool_call_put_pool(call, member);
-	if (stat->out_state == DEVPOOL_STATE_GONE)
+	if (stat.out_state == DEVPOOL_STATE_GONE)
 		return -ENOENT;
-	devpool_set_tally(stat, offsetof(struct devpool_pool_stat, out_allocated),
+	devpool_set_tally(&stat, offsetof(struct devpool_pool_stat, out_allocated),
 			  &tally);
-	return devpool_respond(call, sizeof(*stat));
+	return devpool_respond(call, &stat,
+			       offsetof(struct devpool_pool_stat, out_use_count),
+			       sizeof(stat));
 }
 
 static int devpool_cmd_empty_cache(struct devpool_call *call)
 {
-	struct devpool_empty_cache *empty = &call->arg->empty_cache;
 	struct devpool_emptied emptied = {};
+	struct devpool_empty_cache empty;
 	struct devpool_member *member;
 	struct devpool_pool *pool;
 	int err;
 
-	if (empty->flags & ~(DEVPOOL_EMPTY_TRIM | DEVPOOL_EMPTY_RELEASE))
+	err = devpool_fetch(call, &empty, sizeof(empty));
+	if (err)
+		return err;
+	if (empty.flags & ~(DEVPOOL_EMPTY_TRIM | DEVPOOL_EMPTY_RELEASE))
 		return -EOPNOTSUPP;
-	if (empty->__reserved)
+	if (empty.__reserved)
 		return -EINVAL;
-	if (empty->flags & DEVPOOL_EMPTY_RELEASE && !call->pool)
+	if (empty.flags & DEVPOOL_EMPTY_RELEASE && !call->pool)
 		return -EINVAL;
-	err = devpool_call_get_pool(call, &empty->pool, &member, &pool);
+	err = devpool_call_get_pool(call, &empty.pool, &member, &pool);
 	if (err)
 		return err;
 
-	if (call->client && is_no_pool(&empty->pool))
-		devpool_client_empty(call->client, empty->keep, &emptied);
+	if (call->client && is_no_pool(&empty.pool))
+		devpool_client_empty(call->client, empty.keep, &emptied);
 	else
-		err = devpool_pool_empty(pool, empty->flags, empty->keep, &emptied);
+		err = devpool_pool_empty(pool, empty.flags, empty.keep, &emptied);
 	devpool_call_put_pool(call, member);
 	if (err)
 		return err;
 
-	empty->out_freed = emptied.freed;
-	empty->out_kept = emptied.kept;
-	empty->out_pending = emptied.pending;
-	empty->out_live = emptied.live;
-	empty->out_state = emptied.state;
-	return devpool_respond(call, sizeof(*empty));
+	empty.out_freed = emptied.freed;
+	empty.out_kept = emptied.kept;
+	empty.out_pending = emptied.pending;
+	empty.out_live = emptied.live;
+	empty.out_state = emptied.state;
+	return devpool_respond(call, &empty,
+			       offsetof(struct devpool_empty_cache, out_freed),
+			       sizeof(empty));
 }
 
 static int devpool_cmd_stats(struct devpool_call *call)
 {
-	struct devpool_stats *stats = &call->arg->stats;
+	struct devpool_stats stats;
 	struct devpool_tally tally;
+	int err;
 
-	if (stats->flags)
+	err = devpool_fetch(call, &stats, sizeof(stats));
+	if (err)
+		return err;
+	if (stats.flags)
 		return -EOPNOTSUPP;
 	devpool_client_tally(call->client, &tally);
-	devpool_set_tally(stats, offsetof(struct devpool_stats, out_allocated), &tally);
-	return devpool_respond(call, sizeof(*stats));
+	devpool_set_tally(&stats, offsetof(struct devpool_stats, out_allocated), &tally);
+	return devpool_respond(call, &stats,
+			       offsetof(struct devpool_stats, out_allocated),
+			       sizeof(stats));
 }
 
 /**
  * struct devpool_command - one row of the table of commands
- * @size: size of the struct as this kernel knows it
  * @min_size: size of the struct as it was when the command came
  * @on_device: it is a command on a device file
  * @on_pool: it is a command on a pool file
  * @run: carries it out
  */
 struct devpool_command {
-	unsigned int size;
 	unsigned int min_size;
 	bool on_device;
 	bool on_pool;
@@ -402,9 +441,6 @@ struct devpool_command {
 
 #define DEVPOOL_COMMAND(_cmd, _run, _struct, _last, _on_device, _on_pool)	\
 	[_cmd] = {								\
-		.size = sizeof(struct _struct) +				\
-			BUILD_BUG_ON_ZERO(sizeof(union devpool_arg) <		\
-					  sizeof(struct _struct)),		\
 		.min_size = offsetofend(struct _struct, _last),			\
 		.on_device = _on_device,					\
 		.on_pool = _on_pool,						\
@@ -428,27 +464,21 @@ static const struct devpool_command devpool_commands[] = {
 			out_zeroed_bytes, true, false),
 };
 
-static long devpool_ioctl(struct devpool_call *call, unsigned int cmd)
+static __always_inline long devpool_ioctl(struct devpool_call *call,
+					  unsigned int cmd)
 {
+	unsigned int nr = cmd - _IO(DEVPOOL_TYPE, 0);
 	const struct devpool_command *command;
-	union devpool_arg arg;
-	unsigned int nr;
-	int err;
 
-	if (_IOC_TYPE(cmd) != DEVPOOL_TYPE || cmd != _IO(DEVPOOL_TYPE, _IOC_NR(cmd)))
-		return -ENOTTY;
-	nr = _IOC_NR(cmd);
+	/* Another type, a direction or a size make this a large number. */
 	if (nr >= ARRAY_SIZE(devpool_commands))
 		return -ENOTTY;
-	command = &devpool_commands[array_index_nospec(nr,
-						       ARRAY_SIZE(devpool_commands))];
+	nr = array_index_nospec(nr, ARRAY_SIZE(devpool_commands));
+	command = &devpool_commands[nr];
 	if (!(call->client ? command->on_device : command->on_pool))
 		return -ENOTTY;
-	if (call->pool) {
-		err = devpool_pool_check_file(call->pool);
-		if (err)
-			return err;
-	}
+	if (call->pool && !READ_ONCE(call->pool->file_open))
+		return -ENOENT;
 
 	if (get_user(call->user_size, (u32 __user *)call->user))
 		return -EFAULT;
@@ -456,11 +486,6 @@ static long devpool_ioctl(struct devpool_call *call, unsigned int cmd)
 		return -E2BIG;
 	if (call->user_size < command->min_size)
 		return -EINVAL;
-	err = copy_struct_from_user(&arg, command->size, call->user,
-				    call->user_size);
-	if (err)
-		return err;
-	call->arg = &arg;
 	return command->run(call);
 }
 

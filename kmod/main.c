@@ -11,6 +11,7 @@
 #include <linux/log2.h>
 #include <linux/mm.h>
 #include <linux/module.h>
+#include <linux/overflow.h>
 #include <linux/sched.h>
 #include <linux/slab.h>
 #include <linux/string.h>
@@ -30,6 +31,7 @@ module_param(chunk, charp, 0444);
 MODULE_PARM_DESC(chunk, "chunk size, a power of two from the page size to 1G; default 2M");
 
 static char *clean_target;
+static u64 devpool_clean_target;
 module_param(clean_target, charp, 0444);
 MODULE_PARM_DESC(clean_target, "bytes that each device keeps zeroed; default a sixteenth of the device, at most 64M");
 
@@ -46,16 +48,23 @@ struct kthread_worker *devpool_scrubber;
 
 #define DEVPOOL_CLEAN_DEFAULT_MAX (64ULL << 20)
 
+/* Like memparse(), but strict: a decimal number, a suffix or none, in 64 bits. */
 static int devpool_parse_size(const char *name, const char *text, u64 *size)
 {
-	char *end;
+	char number[24], unit[3] = "1";
+	size_t len = strcspn(text, "KMGTPEkmgtpe");
+	u64 factor;
 
-	*size = memparse(text, &end);
-	if (end == text || *end || text[0] == '-') {
-		pr_err("%s: '%s' is not a size\n", name, text);
-		return -EINVAL;
+	unit[1] = text[len];
+	factor = memparse(unit, NULL);
+	if (len < sizeof(number) && text[len + !!text[len]] == '\0') {
+		strscpy(number, text, len + 1);
+		if (!kstrtou64(number, 10, size) &&
+		    !check_mul_overflow(*size, factor, size))
+			return 0;
 	}
-	return 0;
+	pr_err("%s: '%s' is not a size\n", name, text);
+	return -EINVAL;
 }
 
 static int devpool_parse_chunk(unsigned int *chunk_shift)
@@ -79,7 +88,6 @@ static int devpool_add_device(const char *name, const struct devpool_backend *ba
 			      u64 size, unsigned int chunk_shift)
 {
 	u64 clean = min(size / 16, DEVPOOL_CLEAN_DEFAULT_MAX);
-	int err;
 
 	if (!(size >> chunk_shift) || size > DEVPOOL_ADDR_END) {
 		pr_err("%s: a device of %llu bytes %s\n", name, size,
@@ -87,11 +95,8 @@ static int devpool_add_device(const char *name, const struct devpool_backend *ba
 						 "has not one whole chunk");
 		return -EINVAL;
 	}
-	if (clean_target) {
-		err = devpool_parse_size("clean_target", clean_target, &clean);
-		if (err)
-			return err;
-	}
+	if (clean_target)
+		clean = devpool_clean_target;
 	/* Where there is no memory there is nothing to keep. */
 	if (!backend->pfn)
 		clean = 0;
@@ -139,6 +144,12 @@ static int devpool_add_all(void)
 	err = devpool_parse_chunk(&chunk_shift);
 	if (err)
 		return err;
+	if (clean_target) {
+		err = devpool_parse_size("clean_target", clean_target,
+					 &devpool_clean_target);
+		if (err)
+			return err;
+	}
 	if (sysmem)
 		err = devpool_add_devices("sysmem", sysmem, &devpool_sysmem_backend,
 					  chunk_shift, machine);

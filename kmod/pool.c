@@ -14,6 +14,7 @@
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
 
+#include "compat.h"
 #include "private.h"
 
 /* Block structs allocated beyond those in want, so that not each ALLOC does. */
@@ -132,7 +133,7 @@ static void devpool_pool_retire(struct devpool_pool *pool)
 		list_del_init(&member->link);
 		if (member != member->client->home)
 			xa_erase(&member->client->members,
-				 devpool_id_number(&pool->id));
+				 devpool_id_count(&pool->id));
 		kref_put(&member->ref, devpool_member_release);
 	}
 
@@ -213,7 +214,7 @@ struct devpool_member *devpool_pool_create(struct devpool_client *client,
 	kref_init(&member->ref);
 	member->client = client;
 	member->pool = pool;
-	INIT_LIST_HEAD(&member->blocks);
+	INIT_HLIST_HEAD(&member->blocks);
 	list_add(&member->link, &pool->members);
 	return member;
 }
@@ -229,7 +230,8 @@ void devpool_pool_release(struct kref *ref)
 {
 	struct devpool_pool *pool = container_of(ref, struct devpool_pool, ref);
 	struct devpool_range *range, *next;
-	struct devpool_block *block, *spare;
+	struct devpool_block *block;
+	struct hlist_node *spare;
 	unsigned int i;
 
 	for (i = 0; i < ARRAY_SIZE(pool->arenas); i++) {
@@ -240,7 +242,7 @@ void devpool_pool_release(struct kref *ref)
 			kmem_cache_free(devpool_block_cache, block);
 			devpool_device_drop_range(pool->device, range);
 		}
-		list_for_each_entry_safe(block, spare, &arena->stock, link)
+		hlist_for_each_entry_safe(block, spare, &arena->stock, node)
 			kmem_cache_free(devpool_block_cache, block);
 	}
 	mutex_destroy(&pool->lock);
@@ -264,8 +266,9 @@ void devpool_member_release(struct kref *ref)
 static int devpool_pool_stock_up(struct devpool_pool *pool,
 				 struct devpool_arena *arena, unsigned long nr)
 {
-	struct devpool_block *block, *next;
-	LIST_HEAD(blocks);
+	struct devpool_block *block;
+	struct hlist_node *next;
+	HLIST_HEAD(blocks);
 	int err = 0;
 
 	lockdep_assert_held(&pool->lock);
@@ -276,10 +279,10 @@ static int devpool_pool_stock_up(struct devpool_pool *pool,
 			err = -ENOMEM;
 			break;
 		}
-		list_add(&block->link, &blocks);
+		hlist_add_head(&block->node, &blocks);
 	}
 	mutex_lock(&pool->lock);
-	list_for_each_entry_safe(block, next, &blocks, link)
+	hlist_for_each_entry_safe(block, next, &blocks, node)
 		devpool_arena_donate(arena, block);
 	return err;
 }
@@ -478,49 +481,93 @@ static int devpool_pool_grow(struct devpool_pool *pool, struct devpool_client *c
 }
 
 /**
- * devpool_pool_reserve - finds memory for a block
+ * devpool_pool_refuse - counts a request that is refused before it is tried
  * @pool: the pool
- * @client: who asks; its other caches may be taken
+ * @err: why
+ *
+ * Return: @err.
+ */
+int devpool_pool_refuse(struct devpool_pool *pool, int err)
+{
+	mutex_lock(&pool->lock);
+	pool->tally.ooms++;
+	mutex_unlock(&pool->lock);
+	return err;
+}
+
+/*
+ * What devpool_pool_reserve() does where the pool has to get something first.
+ * Lets go of the lock.
+ */
+static noinline int devpool_pool_reserve_slow(struct devpool_pool *pool,
+					      struct devpool_client *client,
+					      struct devpool_arena *arena, u64 size,
+					      u64 align, struct devpool_block **out)
+{
+	struct devpool_placement place;
+	unsigned long wants;
+	int err = 0;
+
+	lockdep_assert_held(&pool->lock);
+	while (!err) {
+		if (!pool->use_count)
+			return -ENOENT;
+		wants = devpool_arena_wants(arena, size);
+		if (wants) {
+			err = devpool_pool_stock_up(pool, arena, wants);
+			continue;
+		}
+		*out = devpool_arena_fit(arena, size, align);
+		if (*out) {
+			pool->tally.hits++;
+			return 0;
+		}
+		if (devpool_arena_place(arena, size, align, &place))
+			return devpool_pool_grow(pool, client, arena, &place, out);
+		err = devpool_pool_more_addresses(pool, arena, size);
+	}
+	return err;
+}
+
+/**
+ * devpool_pool_reserve - finds memory for a block
+ * @member: who asks; the client's other caches may be taken
  * @size: bytes, rounded up to the granule
  * @align: alignment of the address, a power of two of at least the granule and
  *	at most the chunk size
- * @out: set to the block. Nobody can find it until devpool_pool_publish(); it
- *	goes back by devpool_pool_unreserve()
+ * @requested: bytes before rounding
+ * @out: set to the block. Nobody can free it until devpool_pool_publish(); it goes
+ *	back by devpool_pool_unreserve()
  *
  * Context: may sleep, no lock held.
  * Return: 0, -ENOENT if nobody uses the pool any more, -ENOSPC, -ENOMEM, or
  * -EINTR if the caller is dying.
  */
-int devpool_pool_reserve(struct devpool_pool *pool, struct devpool_client *client,
-			 u64 size, u64 align, struct devpool_block **out)
+int devpool_pool_reserve(struct devpool_member *member, u64 size, u64 align,
+			 u64 requested, struct devpool_block **out)
 {
+	struct devpool_pool *pool = member->pool;
 	struct devpool_arena *arena = devpool_pool_arena(pool, size);
-	struct devpool_placement place;
+	struct devpool_tally *tally = &pool->tally;
+	struct devpool_block *block = NULL;
 	int err = 0;
 
 	mutex_lock(&pool->lock);
-	while (!err) {
-		unsigned long wants;
-
-		if (unlikely(!pool->use_count)) {
-			err = -ENOENT;
-			break;
-		}
-		wants = devpool_arena_wants(arena, size);
-		if (unlikely(wants)) {
-			err = devpool_pool_stock_up(pool, arena, wants);
-			continue;
-		}
-		*out = devpool_arena_fit(arena, size, align);
-		if (likely(*out)) {
-			pool->tally.hits++;
-			break;
-		}
-		if (devpool_arena_place(arena, size, align, &place)) {
-			err = devpool_pool_grow(pool, client, arena, &place, out);
-			break;
-		}
-		err = devpool_pool_more_addresses(pool, arena, size);
+	if (likely(pool->use_count && !devpool_arena_wants(arena, size)))
+		block = devpool_arena_fit(arena, size, align);
+	if (likely(block))
+		tally->hits++;
+	else
+		err = devpool_pool_reserve_slow(pool, member->client, arena, size,
+						align, &block);
+	if (likely(!err)) {
+		block->requested = requested;
+		hlist_add_head(&block->node, &member->blocks);
+		devpool_counter_add(&tally->allocated, size);
+		devpool_counter_add(&tally->requested, requested);
+		devpool_counter_add(&tally->active, size);
+		devpool_counter_add(&tally->blocks, 1);
+		*out = block;
 	}
 	devpool_pool_unlock(pool);
 	return err;
@@ -543,59 +590,49 @@ static void devpool_pool_trim_stock(struct devpool_pool *pool,
 	}
 }
 
-/**
- * devpool_pool_unreserve - undoes devpool_pool_reserve()
- * @pool: the pool
- * @block: the block
- */
-void devpool_pool_unreserve(struct devpool_pool *pool, struct devpool_block *block)
+static void devpool_pool_drop_block(struct devpool_pool *pool,
+				    struct devpool_block *block)
 {
 	struct devpool_arena *arena = block->range->arena;
 
-	mutex_lock(&pool->lock);
+	lockdep_assert_held(&pool->lock);
+	hlist_del(&block->node);
 	devpool_arena_free(arena, block);
 	devpool_pool_trim_stock(pool, arena);
-	devpool_pool_unlock(pool);
 }
 
 /**
- * devpool_pool_publish - makes a reserved block a live one
- * @member: whose it is going to be
- * @block: the block; from now on anybody may free it who can name it
- * @requested: bytes that were asked for
+ * devpool_pool_unreserve - undoes devpool_pool_reserve()
+ * @member: whose it is
+ * @block: the block
  */
-void devpool_pool_publish(struct devpool_member *member,
-			  struct devpool_block *block, u64 requested)
+void devpool_pool_unreserve(struct devpool_member *member,
+			    struct devpool_block *block)
 {
 	struct devpool_pool *pool = member->pool;
 	struct devpool_tally *tally = &pool->tally;
 
 	mutex_lock(&pool->lock);
-	block->state = DEVPOOL_BLOCK_IS_LIVE;
-	block->member = member;
-	block->requested = requested;
-	list_add(&block->link, &member->blocks);
-	devpool_counter_add(&tally->allocated, block->size);
-	devpool_counter_add(&tally->requested, requested);
-	devpool_counter_add(&tally->active, block->size);
-	devpool_counter_add(&tally->blocks, 1);
-	mutex_unlock(&pool->lock);
+	devpool_counter_add_undo(&tally->allocated, block->size);
+	devpool_counter_add_undo(&tally->requested, block->requested);
+	devpool_counter_add_undo(&tally->active, block->size);
+	devpool_counter_add_undo(&tally->blocks, 1);
+	devpool_pool_drop_block(pool, block);
+	devpool_pool_unlock(pool);
 }
 
-static void devpool_pool_drop_block(struct devpool_pool *pool,
+/* What a FREE does to a live block, and the close of its client. */
+static void devpool_pool_free_block(struct devpool_pool *pool,
 				    struct devpool_block *block)
 {
-	struct devpool_arena *arena = block->range->arena;
 	struct devpool_tally *tally = &pool->tally;
 
 	lockdep_assert_held(&pool->lock);
-	list_del(&block->link);
 	devpool_counter_sub(&tally->allocated, block->size);
 	devpool_counter_sub(&tally->requested, block->requested);
 	devpool_counter_sub(&tally->active, block->size);
 	devpool_counter_sub(&tally->blocks, 1);
-	devpool_arena_free(arena, block);
-	devpool_pool_trim_stock(pool, arena);
+	devpool_pool_drop_block(pool, block);
 }
 
 /**
@@ -612,16 +649,19 @@ int devpool_pool_free(struct devpool_range *range, struct devpool_client *client
 		      u64 addr)
 {
 	struct devpool_pool *pool = range->pool;
+	struct devpool_member *member = NULL;
 	struct devpool_block *block;
 
 	mutex_lock(&pool->lock);
 	block = devpool_range_find(range, addr);
-	if (!block || block->state != DEVPOOL_BLOCK_IS_LIVE ||
-	    block->addr != addr || block->member->client != client) {
+	if (block && block->state == DEVPOOL_BLOCK_IS_BUSY && block->addr == addr)
+		/* Pairs with devpool_pool_publish(). */
+		member = smp_load_acquire(&block->member);
+	if (unlikely(!member || member->client != client)) {
 		mutex_unlock(&pool->lock);
 		return -ENOENT;
 	}
-	devpool_pool_drop_block(pool, block);
+	devpool_pool_free_block(pool, block);
 	devpool_pool_unlock(pool);
 	return 0;
 }
@@ -644,9 +684,9 @@ void devpool_member_close(struct devpool_member *member)
 
 	devpool_pool_get(pool);
 	mutex_lock(&pool->lock);
-	while ((block = list_first_entry_or_null(&member->blocks,
-						 struct devpool_block, link))) {
-		devpool_pool_drop_block(pool, block);
+	while ((block = hlist_entry_safe(member->blocks.first, struct devpool_block,
+					 node))) {
+		devpool_pool_free_block(pool, block);
 		if (++freed % DEVPOOL_CLOSE_BATCH == 0) {
 			devpool_pool_unlock(pool);
 			cond_resched();
@@ -660,7 +700,7 @@ void devpool_member_close(struct devpool_member *member)
 			pool->flushes_itself = true;
 		} else {
 			list_del_init(&member->link);
-			xa_erase(&client->members, devpool_id_number(&pool->id));
+			xa_erase(&client->members, devpool_id_count(&pool->id));
 			kref_put(&member->ref, devpool_member_release);
 		}
 	}
@@ -747,17 +787,6 @@ u64 devpool_pool_reclaim(struct devpool_pool *pool, u64 nr, struct list_head *ch
 	return nr;
 }
 
-/**
- * devpool_pool_check_file - may the pool file be used
- * @pool: its pool
- *
- * Return: 0, or -ENOENT if the file was released (DEVPOOL_EMPTY_RELEASE).
- */
-int devpool_pool_check_file(struct devpool_pool *pool)
-{
-	return READ_ONCE(pool->file_open) ? 0 : -ENOENT;
-}
-
 static int devpool_pool_close(struct inode *inode, struct file *file)
 {
 	struct devpool_pool *pool = file->private_data;
@@ -782,7 +811,7 @@ const struct file_operations devpool_pool_fops = {
  */
 int devpool_pool_cache_init(void)
 {
-	devpool_block_cache = KMEM_CACHE(devpool_block, 0);
+	devpool_block_cache = KMEM_CACHE(devpool_block, DEVPOOL_SLAB_FLAGS);
 	return devpool_block_cache ? 0 : -ENOMEM;
 }
 

@@ -186,8 +186,8 @@ struct devpool_device {
  * @device: the device
  * @serial: makes the ids that it mints its own
  * @home: its share in its default pool; constant
- * @members: its shares in other pools, by the number in the pool's id. Looked up
- *	under RCU
+ * @members: its shares in the pools whose ids it minted, by the count in the id:
+ *	small numbers make a table of few levels. Looked up under RCU
  * @nr_blocks: blocks that it owns or is about to
  * @lock: protects all below
  * @nr_minted: how many ids it has minted
@@ -230,7 +230,7 @@ struct devpool_member {
 	struct devpool_client *client;
 	struct devpool_pool *pool;
 	struct list_head link;
-	struct list_head blocks;
+	struct hlist_head blocks;
 	struct rcu_head rcu;
 };
 
@@ -297,22 +297,65 @@ static inline u64 devpool_chunk_size(const struct devpool_device *device)
 	return 1ULL << device->chunk_shift;
 }
 
-/* The number in an id, which alone tells pools apart. */
+/* The number in an id, which alone tells pools apart; 0 for a default pool. */
 static inline u64 devpool_id_number(const struct devpool_pool_id *id)
 {
 	return id->first | id->second;
 }
 
+/* The part of it that the minting client counts; never 0. */
+static inline unsigned long devpool_id_count(const struct devpool_pool_id *id)
+{
+	return devpool_id_number(id) & ((1U << DEVPOOL_MINT_BITS) - 1);
+}
+
+/*
+ * xa_load() for a caller that is in an RCU read-side section already, as those are
+ * who go on to take a reference.
+ */
+static inline void *devpool_xa_load(struct xarray *xa, unsigned long index)
+{
+	XA_STATE(xas, xa, index);
+	void *entry;
+
+	do {
+		entry = xas_load(&xas);
+		if (xa_is_zero(entry))
+			return NULL;
+	} while (xas_retry(&xas, entry));
+	return entry;
+}
+
+static inline u64 devpool_device_bytes(const struct devpool_device *device)
+{
+	return device->supply.nr_chunks << device->chunk_shift;
+}
+
+/*
+ * Counters. The peak is brought up to date before something is taken away and
+ * when it is read, so that what is added and taken back leaves no trace.
+ */
 static inline void devpool_counter_add(struct devpool_counter *counter, u64 n)
 {
 	counter->now += n;
 	counter->in += n;
+}
+
+static inline void devpool_counter_add_undo(struct devpool_counter *counter, u64 n)
+{
+	counter->now -= n;
+	counter->in -= n;
+}
+
+static inline void devpool_counter_mark(struct devpool_counter *counter)
+{
 	if (counter->now > counter->peak)
 		counter->peak = counter->now;
 }
 
 static inline void devpool_counter_sub(struct devpool_counter *counter, u64 n)
 {
+	devpool_counter_mark(counter);
 	counter->now -= n;
 	counter->out += n;
 }
@@ -332,7 +375,6 @@ void devpool_class_exit(void);
 int devpool_device_add(const struct devpool_backend *backend, u64 bytes,
 		       unsigned int chunk_shift, u64 clean_target);
 void devpool_devices_remove(void);
-u64 devpool_device_bytes(const struct devpool_device *device);
 struct devpool_range *devpool_device_deal_range(struct devpool_device *device,
 						struct devpool_pool *pool,
 						struct devpool_arena *arena,
@@ -354,7 +396,7 @@ struct devpool_member *devpool_client_get_member(struct devpool_client *client,
 void devpool_client_put_member(struct devpool_client *client,
 			       struct devpool_member *member);
 struct devpool_member *devpool_client_next_member(struct devpool_client *client,
-						  unsigned long *number);
+						  unsigned long *count);
 bool devpool_client_knows(struct devpool_client *client,
 			  const struct devpool_pool *pool);
 void devpool_client_charge(struct devpool_client *client, u64 chunks);
@@ -375,18 +417,17 @@ struct devpool_member *devpool_pool_create(struct devpool_client *client,
 void devpool_pool_release(struct kref *ref);
 void devpool_member_release(struct kref *ref);
 void devpool_member_close(struct devpool_member *member);
-int devpool_pool_reserve(struct devpool_pool *pool, struct devpool_client *client,
-			 u64 size, u64 align, struct devpool_block **out);
-void devpool_pool_unreserve(struct devpool_pool *pool, struct devpool_block *block);
-void devpool_pool_publish(struct devpool_member *member,
-			  struct devpool_block *block, u64 requested);
+int devpool_pool_refuse(struct devpool_pool *pool, int err);
+int devpool_pool_reserve(struct devpool_member *member, u64 size, u64 align,
+			 u64 requested, struct devpool_block **out);
+void devpool_pool_unreserve(struct devpool_member *member,
+			    struct devpool_block *block);
 int devpool_pool_free(struct devpool_range *range, struct devpool_client *client,
 		      u64 addr);
 int devpool_pool_empty(struct devpool_pool *pool, u32 flags, u64 keep,
 		       struct devpool_emptied *emptied);
 u64 devpool_pool_reclaim(struct devpool_pool *pool, u64 nr,
 			 struct list_head *chunks);
-int devpool_pool_check_file(struct devpool_pool *pool);
 u32 devpool_pool_state(const struct devpool_pool *pool);
 
 static inline void devpool_pool_get(struct devpool_pool *pool)
@@ -397,6 +438,16 @@ static inline void devpool_pool_get(struct devpool_pool *pool)
 static inline void devpool_pool_put(struct devpool_pool *pool)
 {
 	kref_put(&pool->ref, devpool_pool_release);
+}
+
+/*
+ * Makes a reserved block a live one: from now on its client may free it. Needs no
+ * lock, since until then nobody but the ALLOC uses the block.
+ */
+static inline void devpool_pool_publish(struct devpool_member *member,
+					struct devpool_block *block)
+{
+	smp_store_release(&block->member, member);
 }
 
 /* chunk.c */

@@ -55,6 +55,12 @@ void devpool_pool_tally(struct devpool_pool *pool, struct devpool_tally *tally,
 			u32 *use_count, u32 *state)
 {
 	mutex_lock(&pool->lock);
+	devpool_counter_mark(&pool->tally.allocated);
+	devpool_counter_mark(&pool->tally.requested);
+	devpool_counter_mark(&pool->tally.active);
+	devpool_counter_mark(&pool->tally.resident);
+	devpool_counter_mark(&pool->tally.spare);
+	devpool_counter_mark(&pool->tally.blocks);
 	*tally = pool->tally;
 	*use_count = pool->use_count;
 	*state = devpool_pool_state(pool);
@@ -67,19 +73,19 @@ static void devpool_client_tally_pools(struct devpool_client *client,
 {
 	struct devpool_member *member;
 	struct devpool_tally tally;
-	unsigned long number = 0;
+	unsigned long count = 0;
 	u32 use_count, state;
 
 	devpool_pool_tally(client->home->pool, &tally, &use_count, &state);
 	devpool_tally_add(sum, &tally);
-	while ((member = devpool_client_next_member(client, &number))) {
+	while ((member = devpool_client_next_member(client, &count))) {
 		if (member->pool->creator == client) {
 			devpool_pool_tally(member->pool, &tally, &use_count, &state);
 			if (state != DEVPOOL_STATE_GONE)
 				devpool_tally_add(sum, &tally);
 		}
 		devpool_client_put_member(client, member);
-		number++;
+		count++;
 		cond_resched();
 	}
 }
@@ -110,6 +116,7 @@ void devpool_client_tally(struct devpool_client *client, struct devpool_tally *t
 		spin_lock(&client->lock);
 		again = client->nr_retired != nr_retired;
 		devpool_tally_add(tally, &client->retired);
+		devpool_counter_mark(&client->resident);
 		tally->resident.now = client->resident.now << shift;
 		tally->resident.peak = client->resident.peak << shift;
 		tally->resident.in = client->resident.in << shift;
