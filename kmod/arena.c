@@ -392,7 +392,8 @@ void devpool_arena_add_range(struct devpool_arena *arena,
 	rb_insert_color(&block->by_addr, &range->blocks);
 	index_block(arena, block);
 	list_add_tail(&range->link, &arena->ranges);
-	arena->nr_ranges++;
+	if (!arena->nr_ranges++)
+		smp_store_release(&arena->first, range);
 }
 
 /**

@@ -102,6 +102,7 @@ struct devpool_range {
  * @gaps: vacant blocks with nothing leaving by size, then address
  * @returnable: cached blocks that contain a whole piece, longest cached first
  * @ranges: all ranges
+ * @first: the first of them, which stays; may be read without the caller's lock
  * @stock: unused block structs, set aside so that nothing but ALLOC allocates
  * @nr_stock: number of these
  * @nr_ranges: number of ranges
@@ -121,6 +122,7 @@ struct devpool_arena {
 	struct rb_root gaps;
 	struct list_head returnable;
 	struct list_head ranges;
+	struct devpool_range *first;
 	struct hlist_head stock;
 	unsigned long nr_stock;
 	unsigned long nr_ranges;

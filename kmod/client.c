@@ -99,7 +99,9 @@ struct devpool_member *devpool_client_get_member(struct devpool_client *client,
 		return client->home;
 
 	rcu_read_lock();
-	member = devpool_xa_load(&client->members, devpool_id_count(id));
+	member = READ_ONCE(client->recent);
+	if (!member || !is_same_id(&member->pool->id, id))
+		member = devpool_xa_load(&client->members, devpool_id_count(id));
 	if (member && (!is_same_id(&member->pool->id, id) ||
 		       !kref_get_unless_zero(&member->ref)))
 		member = NULL;
@@ -165,6 +167,48 @@ bool devpool_client_knows(struct devpool_client *client,
 }
 
 /**
+ * devpool_client_forget - a member is about to leave
+ * @client: its client
+ * @member: the member, with its pool locked
+ */
+void devpool_client_forget(struct devpool_client *client,
+			   const struct devpool_member *member)
+{
+	lockdep_assert_held(&member->pool->lock);
+	/* If another one takes its place meanwhile, that hint is lost. */
+	if (READ_ONCE(client->recent) == member)
+		WRITE_ONCE(client->recent, NULL);
+}
+
+/**
+ * devpool_client_get_range - finds the range that an address is in
+ * @client: a client of the device; the range need not be of a pool that it knows
+ * @addr: any number
+ *
+ * Return: the range, with a reference on its pool, or NULL.
+ */
+struct devpool_range *devpool_client_get_range(struct devpool_client *client, u64 addr)
+{
+	struct devpool_range *range = NULL;
+	struct devpool_member *recent;
+	unsigned int i;
+
+	rcu_read_lock();
+	recent = READ_ONCE(client->recent);
+	for (i = 0; recent && !range && i < ARRAY_SIZE(recent->pool->arenas); i++) {
+		range = READ_ONCE(recent->pool->arenas[i].first);
+		if (range && addr - range->base >= range->size)
+			range = NULL;
+	}
+	if (!range)
+		range = devpool_device_find_range(client->device, addr);
+	if (range && !kref_get_unless_zero(&range->pool->ref))
+		range = NULL;
+	rcu_read_unlock();
+	return range;
+}
+
+/**
  * devpool_client_charge - chunks became resident
  * @client: the client that made their pool
  * @chunks: how many
@@ -203,7 +247,7 @@ int devpool_client_free_block(struct devpool_client *client, u64 addr)
 	struct devpool_pool *pool;
 	int err;
 
-	range = devpool_device_get_range(client->device, addr);
+	range = devpool_client_get_range(client, addr);
 	if (!range)
 		return -ENOENT;
 	pool = range->pool;

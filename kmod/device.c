@@ -415,28 +415,23 @@ void devpool_device_drop_range(struct devpool_device *device,
 }
 
 /**
- * devpool_device_get_range - finds the range that an address is in
+ * devpool_device_find_range - finds the range that an address is in
  * @device: the device
  * @addr: any number
  *
- * Return: the range, with a reference on its pool, or NULL.
+ * Context: RCU read-side section, which protects the range and its pool.
+ * Return: the range, or NULL.
  */
-struct devpool_range *devpool_device_get_range(struct devpool_device *device,
-					       u64 addr)
+struct devpool_range *devpool_device_find_range(struct devpool_device *device,
+						u64 addr)
 {
 	struct devpool_addresses *addresses;
-	struct devpool_range *range;
 	unsigned int slot_shift;
 
 	if (addr >= DEVPOOL_ADDR_END)
 		return NULL;
 	addresses = devpool_addresses_of(device, addr, &slot_shift);
-	rcu_read_lock();
-	range = devpool_xa_load(&addresses->ranges, addr >> slot_shift);
-	if (range && !kref_get_unless_zero(&range->pool->ref))
-		range = NULL;
-	rcu_read_unlock();
-	return range;
+	return devpool_xa_load(&addresses->ranges, addr >> slot_shift);
 }
 
 /**

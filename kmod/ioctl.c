@@ -399,7 +399,8 @@ static int devpool_cmd_empty_cache(struct devpool_call *call)
 
 	empty.out_freed = emptied.freed;
 	empty.out_kept = emptied.kept;
-	empty.out_pending = emptied.pending;
+	/* Nothing is pending where there are no streams. */
+	empty.out_pending = 0;
 	empty.out_live = emptied.live;
 	empty.out_state = emptied.state;
 	return devpool_respond(call, &empty,

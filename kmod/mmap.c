@@ -284,7 +284,7 @@ int devpool_mmap_file(struct file *file, struct vm_area_struct *vma)
 		return -EPERM;
 	addr = (u64)vma->vm_pgoff << PAGE_SHIFT;
 
-	range = devpool_device_get_range(client->device, addr);
+	range = devpool_client_get_range(client, addr);
 	if (!range)
 		return -ENOENT;
 	err = -ENOENT;

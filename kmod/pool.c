@@ -125,20 +125,23 @@ static void devpool_pool_retire(struct devpool_pool *pool)
 {
 	struct devpool_client *creator = pool->creator;
 	struct devpool_member *member, *next;
+	struct devpool_tally tally;
 
 	lockdep_assert_held(&pool->lock);
 	pool->gone = true;
 
 	list_for_each_entry_safe(member, next, &pool->members, link) {
 		list_del_init(&member->link);
+		devpool_client_forget(member->client, member);
 		if (member != member->client->home)
 			xa_erase(&member->client->members,
 				 devpool_id_count(&pool->id));
 		kref_put(&member->ref, devpool_member_release);
 	}
 
+	devpool_pool_read(pool, &tally);
 	spin_lock(&creator->lock);
-	devpool_tally_add(&creator->retired, &pool->tally);
+	devpool_tally_add(&creator->retired, &tally);
 	creator->nr_retired++;
 	if (devpool_id_number(&pool->id))
 		creator->nr_pools--;
@@ -565,8 +568,9 @@ int devpool_pool_reserve(struct devpool_member *member, u64 size, u64 align,
 		hlist_add_head(&block->node, &member->blocks);
 		devpool_counter_add(&tally->allocated, size);
 		devpool_counter_add(&tally->requested, requested);
-		devpool_counter_add(&tally->active, size);
 		devpool_counter_add(&tally->blocks, 1);
+		if (READ_ONCE(member->client->recent) != member)
+			WRITE_ONCE(member->client->recent, member);
 		*out = block;
 	}
 	devpool_pool_unlock(pool);
@@ -615,7 +619,6 @@ void devpool_pool_unreserve(struct devpool_member *member,
 	mutex_lock(&pool->lock);
 	devpool_counter_add_undo(&tally->allocated, block->size);
 	devpool_counter_add_undo(&tally->requested, block->requested);
-	devpool_counter_add_undo(&tally->active, block->size);
 	devpool_counter_add_undo(&tally->blocks, 1);
 	devpool_pool_drop_block(pool, block);
 	devpool_pool_unlock(pool);
@@ -630,7 +633,6 @@ static void devpool_pool_free_block(struct devpool_pool *pool,
 	lockdep_assert_held(&pool->lock);
 	devpool_counter_sub(&tally->allocated, block->size);
 	devpool_counter_sub(&tally->requested, block->requested);
-	devpool_counter_sub(&tally->active, block->size);
 	devpool_counter_sub(&tally->blocks, 1);
 	devpool_pool_drop_block(pool, block);
 }
@@ -700,6 +702,7 @@ void devpool_member_close(struct devpool_member *member)
 			pool->flushes_itself = true;
 		} else {
 			list_del_init(&member->link);
+			devpool_client_forget(client, member);
 			xa_erase(&client->members, devpool_id_count(&pool->id));
 			kref_put(&member->ref, devpool_member_release);
 		}
@@ -715,7 +718,6 @@ static void devpool_pool_report(struct devpool_pool *pool,
 	lockdep_assert_held(&pool->lock);
 	emptied->kept += pool->tally.resident.now;
 	emptied->live += pool->tally.allocated.now;
-	emptied->pending += pool->tally.active.now - pool->tally.allocated.now;
 	emptied->state = devpool_pool_state(pool);
 }
 

@@ -64,7 +64,8 @@
  * struct devpool_tally - the counters of a pool
  * @allocated: bytes of live blocks
  * @requested: bytes asked for in these
- * @active: bytes of live and pending blocks
+ * @active: bytes of live and pending blocks; the same as @allocated, and set when
+ *	it is read, as long as there is nothing to be pending on
  * @resident: bytes of memory behind addresses
  * @spare: bytes of memory without an address
  * @blocks: live blocks
@@ -189,6 +190,8 @@ struct devpool_device {
  * @members: its shares in the pools whose ids it minted, by the count in the id:
  *	small numbers make a table of few levels. Looked up under RCU
  * @nr_blocks: blocks that it owns or is about to
+ * @recent: the member that last got a block, a hint for look-ups under RCU. Set and
+ *	cleared under the lock of the member's pool: it is never one that has left
  * @lock: protects all below
  * @nr_minted: how many ids it has minted
  * @nr_pools: pools of its making that exist
@@ -207,6 +210,7 @@ struct devpool_client {
 	struct devpool_member *home;
 	struct xarray members;
 	atomic_t nr_blocks;
+	struct devpool_member *recent;
 
 	spinlock_t lock;
 	u32 nr_minted;
@@ -280,14 +284,12 @@ struct devpool_pool {
  * struct devpool_emptied - report of an EMPTY_CACHE
  * @freed: bytes given back
  * @kept: bytes still resident
- * @pending: bytes of pending blocks
  * @live: bytes of live blocks
  * @state: of the last pool looked at
  */
 struct devpool_emptied {
 	u64 freed;
 	u64 kept;
-	u64 pending;
 	u64 live;
 	u32 state;
 };
@@ -332,32 +334,33 @@ static inline u64 devpool_device_bytes(const struct devpool_device *device)
 }
 
 /*
- * Counters. The peak is brought up to date before something is taken away and
- * when it is read, so that what is added and taken back leaves no trace.
+ * Counters. What can be derived is: the peak is brought up to date before
+ * something is taken away and when it is read, so that what is added and taken
+ * back leaves no trace; and what went in is there or went out.
  */
 static inline void devpool_counter_add(struct devpool_counter *counter, u64 n)
 {
 	counter->now += n;
-	counter->in += n;
 }
 
 static inline void devpool_counter_add_undo(struct devpool_counter *counter, u64 n)
 {
 	counter->now -= n;
-	counter->in -= n;
-}
-
-static inline void devpool_counter_mark(struct devpool_counter *counter)
-{
-	if (counter->now > counter->peak)
-		counter->peak = counter->now;
 }
 
 static inline void devpool_counter_sub(struct devpool_counter *counter, u64 n)
 {
-	devpool_counter_mark(counter);
+	if (counter->now > counter->peak)
+		counter->peak = counter->now;
 	counter->now -= n;
 	counter->out += n;
+}
+
+static inline void devpool_counter_update(struct devpool_counter *counter)
+{
+	if (counter->now > counter->peak)
+		counter->peak = counter->now;
+	counter->in = counter->now + counter->out;
 }
 
 /* main.c */
@@ -381,8 +384,8 @@ struct devpool_range *devpool_device_deal_range(struct devpool_device *device,
 						u64 size);
 void devpool_device_drop_range(struct devpool_device *device,
 			       struct devpool_range *range);
-struct devpool_range *devpool_device_get_range(struct devpool_device *device,
-					       u64 addr);
+struct devpool_range *devpool_device_find_range(struct devpool_device *device,
+						u64 addr);
 void devpool_device_zap(struct devpool_device *device, struct list_head *chunks);
 
 /* client.c */
@@ -399,6 +402,9 @@ struct devpool_member *devpool_client_next_member(struct devpool_client *client,
 						  unsigned long *count);
 bool devpool_client_knows(struct devpool_client *client,
 			  const struct devpool_pool *pool);
+void devpool_client_forget(struct devpool_client *client,
+			   const struct devpool_member *member);
+struct devpool_range *devpool_client_get_range(struct devpool_client *client, u64 addr);
 void devpool_client_charge(struct devpool_client *client, u64 chunks);
 void devpool_client_uncharge(struct devpool_client *client, u64 chunks);
 int devpool_client_free_block(struct devpool_client *client, u64 addr);
@@ -466,6 +472,7 @@ u64 devpool_chunks_clean(struct devpool_device *device, struct list_head *chunks
 int devpool_mmap_file(struct file *file, struct vm_area_struct *vma);
 
 /* stats.c */
+void devpool_pool_read(struct devpool_pool *pool, struct devpool_tally *tally);
 void devpool_pool_tally(struct devpool_pool *pool, struct devpool_tally *tally,
 			u32 *use_count, u32 *state);
 void devpool_client_tally(struct devpool_client *client,

@@ -43,6 +43,22 @@ void devpool_tally_add(struct devpool_tally *sum, const struct devpool_tally *ta
 }
 
 /**
+ * devpool_pool_read - the counters of a pool, with what is derived
+ * @pool: the pool, locked
+ * @tally: set to them
+ */
+void devpool_pool_read(struct devpool_pool *pool, struct devpool_tally *tally)
+{
+	lockdep_assert_held(&pool->lock);
+	devpool_counter_update(&pool->tally.allocated);
+	devpool_counter_update(&pool->tally.requested);
+	devpool_counter_update(&pool->tally.resident);
+	devpool_counter_update(&pool->tally.blocks);
+	*tally = pool->tally;
+	tally->active = tally->allocated;
+}
+
+/**
  * devpool_pool_tally - the counters of a pool at one instant
  * @pool: the pool
  * @tally: set to them
@@ -55,13 +71,7 @@ void devpool_pool_tally(struct devpool_pool *pool, struct devpool_tally *tally,
 			u32 *use_count, u32 *state)
 {
 	mutex_lock(&pool->lock);
-	devpool_counter_mark(&pool->tally.allocated);
-	devpool_counter_mark(&pool->tally.requested);
-	devpool_counter_mark(&pool->tally.active);
-	devpool_counter_mark(&pool->tally.resident);
-	devpool_counter_mark(&pool->tally.spare);
-	devpool_counter_mark(&pool->tally.blocks);
-	*tally = pool->tally;
+	devpool_pool_read(pool, tally);
 	*use_count = pool->use_count;
 	*state = devpool_pool_state(pool);
 	mutex_unlock(&pool->lock);
@@ -116,7 +126,7 @@ void devpool_client_tally(struct devpool_client *client, struct devpool_tally *t
 		spin_lock(&client->lock);
 		again = client->nr_retired != nr_retired;
 		devpool_tally_add(tally, &client->retired);
-		devpool_counter_mark(&client->resident);
+		devpool_counter_update(&client->resident);
 		tally->resident.now = client->resident.now << shift;
 		tally->resident.peak = client->resident.peak << shift;
 		tally->resident.in = client->resident.in << shift;
