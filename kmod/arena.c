@@ -2,10 +2,10 @@
 /*
  * The arena: best fit, extension, recycling, coalescing.
  *
- * A range is an alternation of busy blocks and gaps between them; a gap is an alternation of cached and vacant blocks. Memory comes and
- * goes in pieces, so inside a gap each border is a piece's, and only the first
- * and the last block of a gap can begin or end inside a piece that it shares
- * with a busy block.
+ * A range is an alternation of busy blocks and gaps between them; a gap is an
+ * alternation of cached and vacant blocks. Memory comes and goes in pieces, so
+ * inside a gap each border is a piece's, and only the first and the last block of
+ * a gap can begin or end inside a piece that it shares with a busy block.
  *
  * Nothing but a placement may fail for want of a block struct. What can later
  * need one without being able to allocate is the taking of pieces out of the
@@ -392,8 +392,10 @@ void devpool_arena_add_range(struct devpool_arena *arena,
 	rb_insert_color(&block->by_addr, &range->blocks);
 	index_block(arena, block);
 	list_add_tail(&range->link, &arena->ranges);
-	if (!arena->nr_ranges++)
+	if (!arena->nr_ranges++) {
+		/* Complete when it is found: devpool_client_get_range() */
 		smp_store_release(&arena->first, range);
+	}
 }
 
 /**

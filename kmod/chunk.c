@@ -198,6 +198,8 @@ int devpool_supply_take(struct devpool_device *device, u64 nr,
  * @device: the device
  * @nr: how many; the caller will bring them by devpool_supply_put(), for which
  *	it waits for nothing that a request could hold
+ *
+ * Context: process; does not sleep.
  */
 void devpool_supply_announce(struct devpool_device *device, u64 nr)
 {
@@ -287,6 +289,8 @@ static void devpool_supply_scrub(struct kthread_work *work)
  * @device: the device
  * @nr_chunks: how many chunks it has
  * @clean_target: how many to keep clean
+ *
+ * Context: nobody can find the device yet.
  */
 void devpool_supply_init(struct devpool_device *device, u64 nr_chunks,
 			 u64 clean_target)
@@ -306,6 +310,8 @@ void devpool_supply_init(struct devpool_device *device, u64 nr_chunks,
 /**
  * devpool_supply_exit - gives the stock back
  * @device: the device, of which no pool is left
+ *
+ * Context: may sleep; no client and no pool is left.
  */
 void devpool_supply_exit(struct devpool_device *device)
 {
@@ -327,6 +333,7 @@ void devpool_supply_exit(struct devpool_device *device)
 /**
  * devpool_chunk_cache_init - at load
  *
+ * Context: module load.
  * Return: 0 or -ENOMEM.
  */
 int devpool_chunk_cache_init(void)
@@ -337,6 +344,8 @@ int devpool_chunk_cache_init(void)
 
 /**
  * devpool_chunk_cache_exit - at unload
+ *
+ * Context: module unload, all devices are gone.
  */
 void devpool_chunk_cache_exit(void)
 {

@@ -14,6 +14,8 @@ static atomic64_t devpool_serial = ATOMIC64_INIT(0);
 /**
  * devpool_client_free - the last reference of a client is gone
  * @ref: its reference count
+ *
+ * Context: may sleep, allocates nothing.
  */
 void devpool_client_free(struct kref *ref)
 {
@@ -31,6 +33,7 @@ void devpool_client_free(struct kref *ref)
  *
  * Nothing is stored: the number tells who minted it, and the client counts.
  *
+ * Context: process; does not sleep.
  * Return: 0, or -ENOSPC if the client has used up its numbers.
  */
 int devpool_client_mint(struct devpool_client *client, struct devpool_pool_id *id)
@@ -53,6 +56,7 @@ int devpool_client_mint(struct devpool_client *client, struct devpool_pool_id *i
  * @client: the client
  * @id: any id
  *
+ * Context: process; does not sleep.
  * Return: 0, or -ENOENT if it has not minted it.
  */
 int devpool_client_check_minted(struct devpool_client *client,
@@ -86,6 +90,7 @@ static bool is_same_id(const struct devpool_pool_id *a,
  * @client: the client
  * @id: the pool, {0,0} for the default pool
  *
+ * Context: process; does not sleep.
  * Return: the member, to be put with devpool_client_put_member(), or NULL if the
  * client knows no such pool or that is gone.
  */
@@ -113,6 +118,8 @@ struct devpool_member *devpool_client_get_member(struct devpool_client *client,
  * devpool_client_put_member - undoes devpool_client_get_member()
  * @client: the client
  * @member: the member
+ *
+ * Context: may sleep, no lock held.
  */
 void devpool_client_put_member(struct devpool_client *client,
 			       struct devpool_member *member)
@@ -126,6 +133,7 @@ void devpool_client_put_member(struct devpool_client *client,
  * @client: the client
  * @count: where to begin; set to the count in the id of what was found
  *
+ * Context: process; does not sleep.
  * Return: the member, with a reference, or NULL at the end.
  */
 struct devpool_member *devpool_client_next_member(struct devpool_client *client,
@@ -147,6 +155,7 @@ struct devpool_member *devpool_client_next_member(struct devpool_client *client,
  * @client: the client
  * @pool: a pool of its device
  *
+ * Context: process; does not sleep.
  * Return: true if the pool is its default pool or one that it has a share in.
  */
 bool devpool_client_knows(struct devpool_client *client,
@@ -169,7 +178,9 @@ bool devpool_client_knows(struct devpool_client *client,
 /**
  * devpool_client_forget - a member is about to leave
  * @client: its client
- * @member: the member, with its pool locked
+ * @member: the member
+ *
+ * Context: under the lock of the member's pool.
  */
 void devpool_client_forget(struct devpool_client *client,
 			   const struct devpool_member *member)
@@ -185,6 +196,7 @@ void devpool_client_forget(struct devpool_client *client,
  * @client: a client of the device; the range need not be of a pool that it knows
  * @addr: any number
  *
+ * Context: process; does not sleep.
  * Return: the range, with a reference on its pool, or NULL.
  */
 struct devpool_range *devpool_client_get_range(struct devpool_client *client, u64 addr)
@@ -212,6 +224,8 @@ struct devpool_range *devpool_client_get_range(struct devpool_client *client, u6
  * devpool_client_charge - chunks became resident
  * @client: the client that made their pool
  * @chunks: how many
+ *
+ * Context: under the lock of the pool.
  */
 void devpool_client_charge(struct devpool_client *client, u64 chunks)
 {
@@ -224,6 +238,8 @@ void devpool_client_charge(struct devpool_client *client, u64 chunks)
  * devpool_client_uncharge - chunks are resident no more
  * @client: the client that made their pool
  * @chunks: how many
+ *
+ * Context: under the lock of the pool.
  */
 void devpool_client_uncharge(struct devpool_client *client, u64 chunks)
 {
@@ -266,6 +282,8 @@ int devpool_client_free_block(struct devpool_client *client, u64 addr)
  *
  * The default pool and every freeable pool that the client knows; live private
  * pools are not touched and not reported.
+ *
+ * Context: may sleep, no lock held. Allocates nothing.
  */
 void devpool_client_empty(struct devpool_client *client, u64 keep,
 			  struct devpool_emptied *emptied)

@@ -252,6 +252,7 @@ void devpool_devices_remove(void)
 /**
  * devpool_class_init - the class and the numbers of the nodes
  *
+ * Context: module load.
  * Return: 0 or what the device core says.
  */
 int devpool_class_init(void)
@@ -272,6 +273,8 @@ int devpool_class_init(void)
 
 /**
  * devpool_class_exit - undoes devpool_class_init()
+ *
+ * Context: module unload, all devices are gone.
  */
 void devpool_class_exit(void)
 {

@@ -496,6 +496,7 @@ static __always_inline long devpool_ioctl(struct devpool_call *call,
  * @cmd: DEVPOOL_IOC_*
  * @arg: the caller's struct
  *
+ * Context: may sleep, no lock held.
  * Return: 0 or what uapi/linux/devpool.h says.
  */
 long devpool_client_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
@@ -516,6 +517,7 @@ long devpool_client_ioctl(struct file *file, unsigned int cmd, unsigned long arg
  * @cmd: DEVPOOL_IOC_*
  * @arg: the caller's struct
  *
+ * Context: may sleep, no lock held.
  * Return: 0 or what uapi/linux/devpool.h says.
  */
 long devpool_pool_ioctl(struct file *file, unsigned int cmd, unsigned long arg)

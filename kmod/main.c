@@ -31,7 +31,6 @@ module_param(chunk, charp, 0444);
 MODULE_PARM_DESC(chunk, "chunk size, a power of two from the page size to 1G; default 2M");
 
 static char *clean_target;
-static u64 devpool_clean_target;
 module_param(clean_target, charp, 0444);
 MODULE_PARM_DESC(clean_target, "bytes that each device keeps zeroed; default a sixteenth of the device, at most 64M");
 
@@ -47,6 +46,9 @@ MODULE_PARM_DESC(max_blocks, "most blocks that a client can hold at a time; defa
 struct kthread_worker *devpool_scrubber;
 
 #define DEVPOOL_CLEAN_DEFAULT_MAX (64ULL << 20)
+
+/* What clean_target says, if it is given. */
+static u64 devpool_clean_target;
 
 /* Like memparse(), but strict: a decimal number, a suffix or none, in 64 bits. */
 static int devpool_parse_size(const char *name, const char *text, u64 *size)
@@ -88,6 +90,7 @@ static int devpool_add_device(const char *name, const struct devpool_backend *ba
 			      u64 size, unsigned int chunk_shift)
 {
 	u64 clean = min(size / 16, DEVPOOL_CLEAN_DEFAULT_MAX);
+	int err;
 
 	if (!(size >> chunk_shift) || size > DEVPOOL_ADDR_END) {
 		pr_err("%s: a device of %llu bytes %s\n", name, size,
@@ -100,7 +103,10 @@ static int devpool_add_device(const char *name, const struct devpool_backend *ba
 	/* Where there is no memory there is nothing to keep. */
 	if (!backend->pfn)
 		clean = 0;
-	return devpool_device_add(backend, size, chunk_shift, clean);
+	err = devpool_device_add(backend, size, chunk_shift, clean);
+	if (err)
+		pr_err("%s: no device of %llu bytes: error %d\n", name, size, err);
+	return err;
 }
 
 /* Adds a device for each size in a list, which may be empty. */

@@ -19,6 +19,8 @@
 
 /* Block structs allocated beyond those in want, so that not each ALLOC does. */
 #define DEVPOOL_STOCK_BATCH 8
+/* Chunks that a flush takes out before it lets others have the pool. */
+#define DEVPOOL_FLUSH_BATCH 4096UL
 /* Blocks that a client's close frees before it lets others have the pool. */
 #define DEVPOOL_CLOSE_BATCH 1024
 
@@ -46,6 +48,7 @@ static bool devpool_pool_is_empty(const struct devpool_pool *pool)
  * devpool_pool_state - where in its life a pool is
  * @pool: the pool, locked
  *
+ * Context: under the lock of the pool.
  * Return: one of &enum devpool_state.
  */
 u32 devpool_pool_state(const struct devpool_pool *pool)
@@ -95,29 +98,35 @@ static void devpool_pool_uncharge(struct devpool_pool *pool, unsigned long nr)
 	lockdep_assert_held(&pool->lock);
 	devpool_counter_sub(&pool->tally.resident, (u64)nr << pool->device->chunk_shift);
 	devpool_client_uncharge(pool->creator, nr);
-	pool->tally.flushes++;
 }
 
-/* Gives up to @max chunks back. Lets go of the pool's lock in between. */
+/* Gives up to @max chunks back, some at a time. Lets go of the pool's lock. */
 static unsigned long devpool_pool_flush(struct devpool_pool *pool, unsigned long max)
 {
+	unsigned long flushed = 0, nr;
 	LIST_HEAD(chunks);
-	unsigned long nr;
 
 	lockdep_assert_held(&pool->lock);
-	nr = min(max, devpool_pool_returnable(pool));
-	if (!nr)
-		return 0;
-	devpool_pool_uncharge(pool, nr);
-	pool->nr_leaving += nr;
-	devpool_pool_take_out(pool, pool->arenas, nr, true, &chunks);
-	mutex_unlock(&pool->lock);
+	for (;;) {
+		nr = min3(max - flushed, devpool_pool_returnable(pool),
+			  DEVPOOL_FLUSH_BATCH);
+		if (!nr)
+			break;
+		devpool_pool_uncharge(pool, nr);
+		pool->nr_leaving += nr;
+		devpool_pool_take_out(pool, pool->arenas, nr, true, &chunks);
+		mutex_unlock(&pool->lock);
 
-	devpool_supply_put(pool->device, &chunks);
+		devpool_supply_put(pool->device, &chunks);
+		cond_resched();
 
-	mutex_lock(&pool->lock);
-	pool->nr_leaving -= nr;
-	return nr;
+		mutex_lock(&pool->lock);
+		pool->nr_leaving -= nr;
+		flushed += nr;
+	}
+	if (flushed)
+		pool->tally.flushes++;
+	return flushed;
 }
 
 /* The pool has nothing and nobody left. */
@@ -256,6 +265,8 @@ void devpool_pool_release(struct kref *ref)
 /**
  * devpool_member_release - the last reference of a member is gone
  * @ref: its reference count
+ *
+ * Context: may sleep, allocates nothing.
  */
 void devpool_member_release(struct kref *ref)
 {
@@ -304,8 +315,8 @@ static int devpool_pool_more_addresses(struct devpool_pool *pool,
 	lockdep_assert_held(&pool->lock);
 	if (arena->nr_leaving) {
 		mutex_unlock(&pool->lock);
-		/* Only a hint: the caller looks again under the lock. */
 		err = wait_event_killable(pool->flushed,
+					  /* A hint: looked at again under the lock. */
 					  !data_race(arena->nr_leaving));
 		mutex_lock(&pool->lock);
 		return err ? -EINTR : 0;
@@ -407,6 +418,7 @@ static struct devpool_block *devpool_pool_fill(struct devpool_pool *pool,
 		chunk->flags &= ~DEVPOOL_CHUNK_CLEAN;
 		devpool_arena_fill(range, addr, chunk);
 		addr += devpool_chunk_size(pool->device);
+		cond_resched();
 	}
 	return devpool_arena_commit(arena, place);
 }
@@ -488,6 +500,7 @@ static int devpool_pool_grow(struct devpool_pool *pool, struct devpool_client *c
  * @pool: the pool
  * @err: why
  *
+ * Context: may sleep, no lock held.
  * Return: @err.
  */
 int devpool_pool_refuse(struct devpool_pool *pool, int err)
@@ -609,6 +622,8 @@ static void devpool_pool_drop_block(struct devpool_pool *pool,
  * devpool_pool_unreserve - undoes devpool_pool_reserve()
  * @member: whose it is
  * @block: the block
+ *
+ * Context: may sleep, no lock held. Allocates nothing.
  */
 void devpool_pool_unreserve(struct devpool_member *member,
 			    struct devpool_block *block)
@@ -780,6 +795,7 @@ u64 devpool_pool_reclaim(struct devpool_pool *pool, u64 nr, struct list_head *ch
 	nr = min_t(u64, nr, devpool_pool_returnable(pool));
 	if (nr) {
 		devpool_pool_uncharge(pool, nr);
+		pool->tally.flushes++;
 		pool->nr_leaving += nr;
 		devpool_pool_take_out(pool, pool->arenas, nr, false, &taken);
 		pool->nr_leaving -= nr;
@@ -809,6 +825,7 @@ const struct file_operations devpool_pool_fops = {
 /**
  * devpool_pool_cache_init - at load
  *
+ * Context: module load.
  * Return: 0 or -ENOMEM.
  */
 int devpool_pool_cache_init(void)
@@ -819,6 +836,8 @@ int devpool_pool_cache_init(void)
 
 /**
  * devpool_pool_cache_exit - at unload
+ *
+ * Context: module unload, all pools are gone.
  */
 void devpool_pool_cache_exit(void)
 {

@@ -453,6 +453,7 @@ static inline void devpool_pool_put(struct devpool_pool *pool)
 static inline void devpool_pool_publish(struct devpool_member *member,
 					struct devpool_block *block)
 {
+	/* The answer was written before: pairs with devpool_pool_free(). */
 	smp_store_release(&block->member, member);
 }
 

@@ -22,6 +22,8 @@ static void devpool_counter_merge(struct devpool_counter *sum,
  * devpool_tally_add - adds counters up
  * @sum: where to
  * @tally: what
+ *
+ * Context: any; the caller protects both.
  */
 void devpool_tally_add(struct devpool_tally *sum, const struct devpool_tally *tally)
 {
@@ -46,6 +48,8 @@ void devpool_tally_add(struct devpool_tally *sum, const struct devpool_tally *ta
  * devpool_pool_read - the counters of a pool, with what is derived
  * @pool: the pool, locked
  * @tally: set to them
+ *
+ * Context: under the lock of the pool.
  */
 void devpool_pool_read(struct devpool_pool *pool, struct devpool_tally *tally)
 {
