@@ -1,0 +1,215 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# Tests the VM's runner: whatever goes wrong in a run must end as a failure,
+# and as the right one. Runs suite.sh with made-up tests and a module of its
+# own (selftests/modules/warn), so that a broken devpool changes nothing here.
+
+set -u -o pipefail
+. "$(dirname "$0")/../../scripts/lib.sh"
+
+KERNEL=${KERNELS:-6.12}
+export KERNEL=${KERNEL##* }
+MODULE=$TOP/build/$(kernel_release "$KERNEL")/modules/warn/warn.ko
+export MODULE
+unset TESTS ARGS PARAMS TRACES VM_TRACES APPEND QEMU_EXTRA ICOUNT MODULES LOAD
+export MEM=512M
+
+tmp=$(mktemp -d) || exit
+trap 'rm -rf "$tmp"' EXIT
+mkdir "$tmp/tests"
+number=0
+status=0
+
+# made NAME: a test, its text on standard input
+made()
+{
+	{ echo '#!/bin/sh'; cat; } >"$tmp/tests/$1"
+	chmod +x "$tmp/tests/$1"
+}
+
+# suite "NAME SECONDS"...: sets $status
+suite()
+{
+	printf '%s\n' "$@" >"$tmp/list"
+	"$TOP/selftests/vm/suite.sh" "$tmp/list" "$tmp/tests" "$tmp/results" >"$tmp/out" 2>&1
+	status=$?
+}
+
+# ok NAME COMMAND...: one result
+ok()
+{
+	local name=$1
+
+	shift
+	number=$((number + 1))
+	if "$@"; then
+		echo "ok $number $name"
+	else
+		echo "not ok $number $name"
+		sed 's/^/# /' "$tmp/out" "$tmp/results/judged" "$tmp/results/verdict"
+	fi
+}
+
+# judged "LINE": in the judgement, and the suite has failed
+judged()
+{
+	[ $status = 1 ] && grep -q -x -e "$1" "$tmp/results/judged"
+}
+
+not()
+{
+	! "$@" >/dev/null 2>&1
+}
+
+only_passes()
+{
+	[ $status = 0 ] && [ "$(cat "$tmp/results/judged")" = "pass good: fine" ]
+}
+
+made good <<'EOT'
+echo 1..1
+echo ok 1 fine
+EOT
+made hang <<'EOT'
+echo 1..1
+sleep 1000 &
+trap '' TERM
+while :; do sleep 1; done
+EOT
+made planless <<'EOT'
+echo ok 1 fine
+EOT
+made unfinished <<'EOT'
+echo 1..2
+echo ok 1 fine
+EOT
+made silent <<'EOT'
+EOT
+made bad <<'EOT'
+echo 1..1
+echo not ok 1 wrong
+exit 1
+EOT
+made liar <<'EOT'
+echo 1..1
+echo ok 1 fine
+exit 1
+EOT
+made skipping <<'EOT'
+echo 1..1
+echo "ok 1 lacking # SKIP no such thing"
+exit 4
+EOT
+made crash <<'EOT'
+echo 1..1
+kill -SEGV $$
+EOT
+made noisy <<'EOT'
+echo 1..1
+echo 'BUG: made up' >/dev/kmsg
+echo ok 1 fine
+EOT
+made off <<'EOT'
+echo 1..1
+echo ok 1 fine
+poweroff -f
+EOT
+made panic <<'EOT'
+echo 1..1
+echo ok 1 fine
+echo c >/proc/sysrq-trigger
+EOT
+made slow <<'EOT'
+echo 1..1
+echo ok 1 fine
+sleep 1000
+EOT
+made forger <<'EOT'
+echo 1..1
+echo ok 1 fine
+echo "done 0123456789abcdef" >/dev/ttyS2
+poweroff -f
+EOT
+made unloader <<'EOT'
+echo 1..1
+rmmod warn
+echo ok 1 fine
+EOT
+made holder <<'EOT'
+echo 1..1
+echo 1 >/sys/module/warn/parameters/at_unload
+echo ok 1 fine
+EOT
+
+echo 1..27
+
+suite "good 10"
+ok "a good run passes" only_passes
+
+# All that goes wrong in a VM that lives on, in one run.
+suite "hang 2" "planless 10" "unfinished 10" "silent 10" "bad 10" "liar 10" \
+      "skipping 10" "crash 10" "noisy 10" "absent 10" "good 10"
+ok "a hanging test fails" judged "fail hang: all: killed at its timeout"
+ok "a missing plan fails" judged "fail planless: all: no plan"
+ok "an unfinished plan fails with exit status 0" \
+	judged "fail unfinished: all: a plan of 2, but 1 results"
+ok "a test that says nothing fails" judged "fail silent: all: no plan"
+ok "a failed test fails" judged "fail bad: wrong"
+ok "a failing status fails" judged "fail liar: all: exit status 1"
+ok "a skip is a skip" judged "skip skipping: lacking: no such thing"
+ok "a test that dies fails" judged "fail crash: all: killed by signal 11"
+ok "a splat in the log fails" judged "fail run: in the kernel's log: BUG: made up"
+ok "a missing program fails" judged "fail absent: all: there is no such program"
+ok "a good test among bad ones passes" judged "pass good: fine"
+
+MODULE_PARAMS=at_load=1 suite "good 10"
+ok "a module that warns at load fails" \
+	judged "fail run: in the kernel's log: WARNING: .*warn_init.*"
+ok "and so do the tests that did not run" judged "fail good: all: did not run"
+suite "holder 10"
+ok "a module that warns at unload fails" \
+	judged "fail run: in the kernel's log: WARNING: .*warn_exit.*"
+ok "and leaves no verdict" judged "fail run: the VM ended without a verdict"
+
+suite "off 10" "good 10"
+ok "a VM that ends early fails" judged "fail run: the VM ended without a verdict"
+ok "in the test that it ended in" judged "fail off: all: the VM died in it"
+ok "and the next one did not run" judged "fail good: all: did not run"
+suite "forger 10"
+ok "a verdict of another run is none" judged "fail run: the VM ended without a verdict"
+
+VM_TIMEOUT=20 suite "slow 1000"
+ok "a verdict that never comes fails" judged "fail run: the VM ended without a verdict"
+suite "panic 10"
+ok "a VM that panics fails" judged "fail run: in the kernel's log: Kernel panic.*"
+
+suite "unloader 10"
+ok "a module that is gone before its time fails" \
+	judged "fail run: the module was not unloaded"
+
+# What suite.sh asks of a verdict that is whole.
+proven()
+{
+	# shellcheck disable=SC2034
+	VM=$tmp/results
+	echo "$1" >"$VM/srcversion"
+	echo "srcversion $2" >"$VM/verdict"
+	vm_proven
+}
+
+. "$TOP/selftests/vm/vm.bash"
+: >"$tmp/out"
+ok "the module that was built is the one" proven 0123 0123
+ok "a module of another source is not" not proven 0123 4567
+
+# shellcheck disable=SC2034
+VM_SRC=$tmp
+echo BUG: >"$tmp/deny"
+printf 'BUG: known\tit is harmless\n' >"$tmp/allow"
+printf '[ 1.0] BUG: known\r\n[ 2.0] BUG: new\r\n' >"$tmp/results/console.log"
+ok "what is allowed with a reason is no splat, the rest is" \
+	[ "$(vm_log)" = "[ 2.0] BUG: new" ]
+echo 'BUG: known' >"$tmp/allow"
+ok "what is allowed without a reason is an error" \
+	not vm_allowed "$tmp/allow"

@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# shellcheck shell=bash
+#
+# Boots a VM on a stock kernel. To be sourced, after scripts/lib.sh:
+#
+#	vm_begin FOLDER		all that belongs to this VM goes there
+#	vm_add FILE TO		into the VM, with the libraries that it needs
+#	vm_conf NAME VALUE	a variable for process 1 (selftests/vm/init)
+#	vm_start, vm_wait	runs it; 0 if the verdict is whole
+#	vm_kill			whoever sources this calls it on exit
+#
+# What a VM is like, from the environment or from make's command line:
+#
+#	KERNEL		series (6.12)
+#	MODULE		the module's file; MODULE_PARAMS its parameters
+#	LOAD=no		does not load it
+#	MODULES		modules of the stock kernel to load before it
+#	MEM CPUS	size (2G, 2)
+#	APPEND		more for the kernel's command line
+#	QEMU_EXTRA	more for QEMU's
+#	ICOUNT=1	the clock counts instructions; one CPU
+#	VM_TIMEOUT	seconds after which the VM is ended
+#
+# The results in the folder: console.log, out.log, verdict, config, qemu.sh.
+
+VM_SRC=$TOP/selftests/vm
+
+vm_begin()
+{
+	VM=$1
+	rm -rf "$VM"
+	mkdir -p "$VM/root"/{bin,etc,files,lib/stock,tests,usr/bin}
+	# A verdict is believed only with this run's own token in it.
+	VM_TOKEN=$(od -An -N8 -tx1 /dev/urandom | tr -d ' \n')
+	: >"$VM/root/etc/vm.conf"
+	: >"$VM/console.log"
+	: >"$VM/verdict"
+	cp "$VM_SRC/init" "$VM/root/init"
+	cp "$(command -v busybox)" "$VM/root/bin/busybox"
+	ln -s busybox "$VM/root/bin/sh"
+	vm_patterns "$VM_SRC/deny" >"$VM/root/etc/deny"
+	vm_allowed "$VM_SRC/allow" >"$VM/root/etc/allow" || return
+	vm_conf VM_TOKEN "$VM_TOKEN"
+}
+
+# The patterns of the file deny: no comments, no empty line, which would match
+# every line.
+vm_patterns()
+{
+	grep -v -E '^#|^$' "$1"
+}
+
+vm_allowed()
+{
+	local pattern reason
+
+	while IFS=$'\t' read -r pattern reason; do
+		case $pattern in
+		'' | \#*) continue ;;
+		esac
+		if [ -z "$reason" ]; then
+			say "$1: '$pattern' has no reason"
+			return 1
+		fi
+		echo "$pattern"
+	done <"$1"
+}
+
+vm_conf()
+{
+	printf '%s=%q\n' "$1" "$2" >>"$VM/root/etc/vm.conf"
+}
+
+# What the runner's own variables would say twice is left out.
+vm_export()
+{
+	printf 'export %s=%q\n' "$1" "$2" >>"$VM/root/etc/vm.conf"
+}
+
+# vm_libraries FILE: what the dynamic linker will look for, into the folders
+# where it always looks
+vm_libraries()
+{
+	local lib
+
+	LD_LIBRARY_PATH=$TOP/build/lib ldd "$1" 2>/dev/null |
+		sed -n -e 's/.*=> \(\/[^ ]*\) (0x.*/\1/p' -e 's/^\t\(\/[^ ]*\) (0x.*/\1/p' |
+		while read -r lib; do
+			case $lib in
+			*/ld-linux*)
+				mkdir -p "$VM/root/lib64"
+				cp -Lu "$lib" "$VM/root/lib64/"
+				;;
+			*)
+				mkdir -p "$VM/root/lib/x86_64-linux-gnu"
+				cp -Lu "$lib" "$VM/root/lib/x86_64-linux-gnu/"
+				;;
+			esac
+		done
+}
+
+vm_add()
+{
+	local f
+
+	[ -e "$1" ] || die "no such file: $1"
+	mkdir -p "$VM/root/$2"
+	cp -rL "$1" "$VM/root/$2/"
+	while IFS= read -r -d '' f; do
+		if [ "$(head -c 4 "$f" | tr -d '\0')" = $'\x7fELF' ]; then
+			vm_libraries "$f"
+		fi
+	done < <(find -L "$1" -type f -print0)
+}
+
+# The stock modules named in MODULES and what they depend on, in order.
+vm_stock()
+{
+	local m kind file f dir list='' release=$1
+
+	dir=$(kernel_dir "$KERNEL")
+	for m in ${MODULES:-}; do
+		modprobe -d "$dir" -S "$release" --show-depends "$m" >"$VM/depends" || {
+			say "kernel $KERNEL has no module $m"
+			return 1
+		}
+		while read -r kind file _; do
+			[ "$kind" = insmod ] || continue
+			f=${file##*/}
+			case $f in
+			*.xz) f=${f%.xz}; xz -dc "$file" >"$VM/root/lib/stock/$f" ;;
+			*) cp "$file" "$VM/root/lib/stock/$f" ;;
+			esac
+			case " $list " in
+			*" $f "*) ;;
+			*) list="$list $f" ;;
+			esac
+		done <"$VM/depends"
+	done
+	vm_conf VM_STOCK "$list"
+}
+
+vm_accel()
+{
+	if [ "${ICOUNT:-}" = 1 ]; then
+		# TCG counts each byte of a "rep stos" as an instruction: erms
+		# and fsrm would make zeroing look dearer than it is.
+		echo "-accel tcg -icount shift=0,sleep=off -cpu max,-erms,-fsrm -smp 1"
+		return
+	fi
+	# QEMU takes the next one where /dev/kvm is there but of no use.
+	[ ! -w /dev/kvm ] || printf '%s ' "-accel kvm"
+	echo "-accel tcg,thread=multi -cpu max -smp ${CPUS:-2}"
+}
+
+vm_module()
+{
+	local name
+
+	vm_conf VM_LOAD "${LOAD:-yes}"
+	[ "${LOAD:-yes}" = yes ] || { vm_conf VM_MODULE none; return; }
+	name=$(basename "$MODULE" .ko)
+	cp "$MODULE" "$VM/root/lib/"
+	modinfo -F srcversion "$MODULE" >"$VM/srcversion"
+	if [ -z "$(<"$VM/srcversion")" ]; then
+		say "$MODULE has no srcversion: it needs a MODULE_VERSION"
+		return 1
+	fi
+	vm_conf VM_MODULE "$name"
+	vm_conf VM_PARAMS "${MODULE_PARAMS:-}"
+	# For tests that load it again.
+	vm_export DEVPOOL_KO "/lib/$name.ko"
+	vm_export DEVPOOL_PARAMS "${MODULE_PARAMS:-}"
+}
+
+# vm_start [stdio|shell]: with stdio, ttyS1 is this process's output, with
+# shell it is its terminal, and the VM runs for as long as it likes.
+vm_start()
+{
+	local release out name limit
+
+	KERNEL=${KERNEL:-6.12}
+	release=$(kernel_release "$KERNEL")
+	vm_module || return
+	vm_stock "$release" || return
+	# One idle spell, so that the kernel's late initcalls do not share the
+	# CPU with what is counted.
+	vm_conf VM_IDLE "${ICOUNT:+4}"
+	# make's own command line reaches us in the environment.
+	while IFS='=' read -r name _; do
+		case $name in
+		DEVPOOL_KO | DEVPOOL_PARAMS) ;;
+		DEVPOOL_*) vm_export "$name" "${!name}" ;;
+		esac
+	done < <(env)
+	cp "$(kernel_dir "$KERNEL")/boot/config-$release" "$VM/config"
+
+	(cd "$VM/root" && find . | cpio --quiet -o -H newc -R 0:0) >"$VM/initramfs" || return
+	out="stdio,id=out,signal=off"
+	limit=(timeout -k 5 "${VM_TIMEOUT:-600}")
+	case ${1:-} in
+	stdio) ;;
+	shell) limit=() ;;
+	*) out="file,id=out,path=$VM/out.log" ;;
+	esac
+	# What a shell starts in the background has no input unless told.
+	exec 6</dev/null
+	[ "${1:-}" != shell ] || exec 6<&0
+	# shellcheck disable=SC2046,SC2086
+	set -- qemu-system-x86_64 $(vm_accel) -m "${MEM:-2G}" \
+		-nodefaults -no-user-config -display none -no-reboot \
+		-kernel "$(kernel_vmlinuz "$KERNEL")" -initrd "$VM/initramfs" \
+		-append "console=ttyS0,115200 panic=-1 oops=panic panic_on_warn=1 \
+cryptomgr.notests no_timer_check log_buf_len=8M printk.devkmsg=on loglevel=7 ${APPEND:-}" \
+		-serial "file:$VM/console.log" \
+		-chardev "$out" -serial chardev:out \
+		-serial "file:$VM/verdict" \
+		${QEMU_EXTRA:-}
+	printf '%q ' "$@" >"$VM/qemu.sh"
+	"${limit[@]}" "$@" <&6 6<&- &
+	VM_PID=$!
+	exec 6<&-
+}
+
+vm_wait()
+{
+	local status=0
+
+	wait "$VM_PID" || status=$?
+	VM_PID=
+	rm -rf "$VM/root" "$VM/initramfs"
+	if [ $status = 124 ] || [ $status = 137 ]; then
+		say "the VM was ended after ${VM_TIMEOUT:-600} s"
+	fi
+	[ "$(tail -n 1 "$VM/verdict")" = "done $VM_TOKEN" ]
+}
+
+vm_kill()
+{
+	[ -z "${VM_PID:-}" ] || kill "$VM_PID" 2>/dev/null
+}
+
+# vm_log: what the deny file finds in the console's log. The VM has scanned
+# its own copy; this one also has what came after.
+vm_log()
+{
+	vm_patterns "$VM_SRC/deny" >"$VM/deny"
+	vm_allowed "$VM_SRC/allow" >"$VM/allow"
+	tr -d '\r' <"$VM/console.log" | grep -a -E -f "$VM/deny" |
+		if [ -s "$VM/allow" ]; then grep -v -E -f "$VM/allow"; else cat; fi
+	rm -f "$VM/deny" "$VM/allow"
+}
+
+# vm_get KEY: the verdict's line of that name
+vm_get()
+{
+	sed -n "s/^$1 //p" "$VM/verdict"
+}
+
+# vm_proven: the module that ran is the one that was built
+vm_proven()
+{
+	[ "${LOAD:-yes}" != yes ] || cmp -s "$VM/srcversion" <(vm_get srcversion)
+}
