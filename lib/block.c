@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include <errno.h>
+#include <time.h>
+
+#include "private.h"
+
+#define NSEC_PER_SEC	1000000000LL
+#define DEFAULT_WAIT	(10 * NSEC_PER_SEC)
+/* No address lies at or beyond it. */
+#define ADDRESSES_END	(1ULL << 62)
+
+/*
+ * To the tick, which is fine enough here, and costs no system call whatever the
+ * machine's clock is.
+ */
+static int64_t default_timeout(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+	return now.tv_sec * NSEC_PER_SEC + now.tv_nsec + DEFAULT_WAIT;
+}
+
+static int free_addr(struct devpool *dev, uint64_t addr)
+{
+	struct devpool_free cmd = { .addr = addr };
+
+	return devpool_call(dev->fd, FREE, &cmd);
+}
+
+static bool makes_sense(const struct devpool_alloc *cmd)
+{
+	return cmd->out_addr && cmd->out_bytes >= cmd->bytes &&
+	       cmd->out_addr < ADDRESSES_END && cmd->out_bytes <= ADDRESSES_END - cmd->out_addr;
+}
+
+int devpool_alloc(struct devpool *dev, size_t bytes, const struct devpool_alloc_opts *opts,
+		  void **ptr)
+{
+	struct devpool_alloc cmd = { .bytes = bytes };
+	int ret;
+
+	if (unlikely(!dev || !ptr))
+		return -EINVAL;
+	if (opts) {
+		ret = devpool_check_opts(opts, opts->sz, sizeof(*opts));
+		if (unlikely(ret))
+			return ret;
+		cmd.flags = opts->flags;
+		cmd.align = opts->align;
+		cmd.pool = opts->pool;
+		cmd.stream = opts->stream;
+		cmd.timeout = opts->timeout;
+	} else {
+		cmd.timeout = default_timeout();
+	}
+	ret = devpool_call(dev->fd, ALLOC, &cmd);
+	if (unlikely(ret))
+		return ret;
+	if (unlikely(!makes_sense(&cmd))) {
+		ret = -EPROTO;
+	} else {
+		if (likely(devpool_map_by_addr(dev, cmd.out_addr, cmd.out_bytes, ptr)))
+			return 0;
+		ret = devpool_map_add(dev, cmd.out_addr, cmd.out_bytes, &cmd.pool, ptr);
+	}
+	if (unlikely(ret))
+		(void)free_addr(dev, cmd.out_addr);
+	return ret;
+}
+
+int devpool_free(struct devpool *dev, void *ptr)
+{
+	uint64_t addr;
+
+	if (unlikely(!dev || !ptr))
+		return -EINVAL;
+	if (unlikely(!devpool_map_by_ptr(dev, ptr, &addr)))
+		return -ENOENT;
+	return free_addr(dev, addr);
+}
+
+int devpool_addr(struct devpool *dev, const void *ptr, uint64_t *addr)
+{
+	uint64_t found;
+
+	if (!dev || !ptr || !addr)
+		return -EINVAL;
+	if (!devpool_map_by_ptr(dev, ptr, &found))
+		return -ENOENT;
+	*addr = found;
+	return 0;
+}
+
+int devpool_ptr(struct devpool *dev, uint64_t addr, void **ptr)
+{
+	static const struct devpool_pool_id unknown;
+
+	if (!dev || !addr || addr >= ADDRESSES_END || !ptr)
+		return -EINVAL;
+	if (devpool_map_by_addr(dev, addr, 1, ptr))
+		return 0;
+	return devpool_map_add(dev, addr, 0, &unknown, ptr);
+}
