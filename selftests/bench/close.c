@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * What it costs to close a pool, and to ask for its counters, with nothing else
+ * there and beside many other pools and cached blocks.
+ */
+#include <sys/resource.h>
+
+#include "bench.h"
+
+#define OTHERS 10000
+#define BLOCKS 100000
+#define TRIES 16
+
+static const uint64_t cached[] = { 0, 2 * MIB, 64 * MIB, 1 * GIB };
+
+static void measure(int fd, const char *beside)
+{
+	struct devpool_empty_cache empty = {
+		.size = sizeof(empty),
+		.flags = DEVPOOL_EMPTY_RELEASE,
+	};
+	struct devpool_pool_stat stat = { .size = sizeof(stat) };
+	struct devpool_stats stats = { .size = sizeof(stats) };
+	struct devpool_pool_id pool;
+	uint64_t least, t;
+	int file, k;
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(cached); i++) {
+		least = UINT64_MAX;
+		for (k = 0; k < TRIES; k++) {
+			file = bench_pool_create(fd, &pool);
+			if (cached[i])
+				bench_fill(fd, pool, cached[i]);
+			t = bench_now();
+			close(file);
+			bench_least(&least, t, bench_now());
+		}
+		bench_put(least, "close.%" PRIu64 ".%s",
+			  (uint64_t)(cached[i] / MIB), beside);
+	}
+
+	least = UINT64_MAX;
+	for (k = 0; k < TRIES; k++) {
+		file = bench_pool_create(fd, &pool);
+		bench_fill(fd, pool, 64 * MIB);
+		t = bench_now();
+		if (ioctl(file, DEVPOOL_IOC_EMPTY_CACHE, &empty))
+			bench_die("RELEASE");
+		bench_least(&least, t, bench_now());
+		if (empty.out_freed != 64 * MIB)
+			bench_die("RELEASE gave %" PRIu64 " bytes back", (uint64_t)empty.out_freed);
+		close(file);
+	}
+	bench_put(least, "close.release.%s", beside);
+
+	least = UINT64_MAX;
+	for (k = 0; k < TRIES; k++) {
+		t = bench_now();
+		file = bench_pool_create(fd, &pool);
+		close(file);
+		bench_least(&least, t, bench_now());
+	}
+	bench_put(least, "close.create.%s", beside);
+
+	file = bench_pool_create(fd, &pool);
+	bench_fill(fd, pool, 64 * MIB);
+	stat.pool = pool;
+	bench_put(BENCH(16, ioctl(fd, DEVPOOL_IOC_POOL_STAT, &stat)), "stat.device.%s", beside);
+	stat.pool = bench_default_pool;
+	bench_put(BENCH(16, ioctl(file, DEVPOOL_IOC_POOL_STAT, &stat)), "stat.pool.%s", beside);
+	bench_put(BENCH(1, ioctl(fd, DEVPOOL_IOC_STATS, &stats)), "stat.client.%s", beside);
+	close(file);
+}
+
+static void fill_neighbourhood(int fd)
+{
+	static uint64_t addr[BLOCKS];
+	struct devpool_pool_id pool;
+	int i;
+
+	/* What is live in between keeps the cached blocks apart. */
+	bench_pool_create(fd, &pool);
+	for (i = 0; i < BLOCKS; i++) {
+		addr[i] = bench_alloc(fd, pool, 512);
+		bench_alloc(fd, pool, 512);
+	}
+	for (i = 0; i < BLOCKS; i++)
+		bench_free(fd, addr[i]);
+	for (i = 0; i < OTHERS; i++) {
+		bench_pool_create(fd, &pool);
+		bench_fill(fd, pool, 2 * MIB);
+	}
+}
+
+int main(void)
+{
+	struct rlimit files = { OTHERS + 100, OTHERS + 100 };
+	int fd = bench_open("null");
+
+	if (setrlimit(RLIMIT_NOFILE, &files))
+		bench_die("RLIMIT_NOFILE");
+	measure(fd, "alone");
+	fill_neighbourhood(fd);
+	measure(fd, "beside");
+	return 0;
+}

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * What the kernel's own memory costs: at most 160 bytes for a block and 64 for
+ * a chunk, all of it counted.
+ */
+#include "devpool_test.h"
+
+#define PER_BLOCK 160
+#define PER_CHUNK 64
+#define BLOCKS 1000000ULL
+/* What the machine itself does meanwhile */
+#define NOISE (512LL * 1024)
+
+/* One cache of /proc/slabinfo */
+struct cache {
+	char name[48];
+	__u64 bytes;
+};
+
+#define CACHES 512
+
+struct caches {
+	struct cache cache[CACHES];
+	int n;
+};
+
+static bool read_caches(struct caches *c)
+{
+	unsigned long per_slab, slabs;
+	char line[512];
+	char *data;
+	FILE *f;
+
+	c->n = 0;
+	f = fopen("/proc/slabinfo", "re");
+	if (!f)
+		return false;
+	while (c->n < CACHES && fgets(line, sizeof(line), f)) {
+		struct cache *cache = &c->cache[c->n];
+
+		data = strstr(line, ": slabdata");
+		if (!data || line[0] == '#')
+			continue;
+		if (sscanf(line, "%47s %*u %*u %*u %*u %lu", cache->name, &per_slab) != 2 ||
+		    sscanf(data, ": slabdata %*u %lu", &slabs) != 1)
+			continue;
+		cache->bytes = slabs * per_slab * TEST_PAGE;
+		c->n++;
+	}
+	fclose(f);
+	return c->n > 0;
+}
+
+static __u64 bytes_of(const struct caches *c, const char *name)
+{
+	int i;
+
+	for (i = 0; i < c->n; i++)
+		if (!strcmp(c->cache[i].name, name))
+			return c->cache[i].bytes;
+	return 0;
+}
+
+static long long meminfo(const char *name)
+{
+	long long kib = -1;
+	char line[128];
+	FILE *f;
+
+	f = fopen("/proc/meminfo", "re");
+	if (!f)
+		return -1;
+	while (fgets(line, sizeof(line), f))
+		if (!strncmp(line, name, strlen(name)) && line[strlen(name)] == ':')
+			kib = strtoll(line + strlen(name) + 1, NULL, 10);
+	fclose(f);
+	return kib * 1024;
+}
+
+/* All that can be kernel memory: what the process itself uses is not in it. */
+static long long kernel_bytes(void)
+{
+	return meminfo("Slab") + meminfo("VmallocUsed") + meminfo("Percpu") +
+	       meminfo("KernelStack");
+}
+
+/* Where the addresses are noted: made and touched before anything is counted */
+static __u64 addr[BLOCKS];
+
+FIXTURE(bookkeeping)
+{
+	struct devpool_info info;
+	struct test_base base;
+	struct caches before, after;
+	long long kernel;
+	long long free;
+	int index;
+	int fd;
+};
+
+FIXTURE_SETUP(bookkeeping)
+{
+	test_setup(self, TEST_NULL);
+	if (!read_caches(&self->before))
+		SKIP(return, "no /proc/slabinfo");
+	memset(addr, 1, sizeof(addr));
+	/* The first of everything: the client, its default pool, both arenas */
+	test_free(self->fd, test_alloc(self->fd, default_pool, 512));
+	test_free(self->fd, test_alloc(self->fd, default_pool, 4 * MIB));
+	test_empty_cache(self->fd, default_pool, 0, 0);
+	read_caches(&self->before);
+	self->kernel = kernel_bytes();
+	self->free = meminfo("MemFree");
+}
+
+FIXTURE_TEARDOWN(bookkeeping)
+{
+}
+
+/* Prints which caches grew, and returns the sum. */
+#define GROWTH()								\
+({										\
+	long long _sum = 0;							\
+	int _i;									\
+										\
+	ASSERT_TRUE(read_caches(&self->after));					\
+	for (_i = 0; _i < self->after.n; _i++) {				\
+		const char *_name = self->after.cache[_i].name;			\
+		long long _more = self->after.cache[_i].bytes -			\
+				  bytes_of(&self->before, _name);		\
+										\
+		_sum += _more;							\
+		if (_more > 64 * 1024 || !strncmp(_name, "devpool", 7))		\
+			TH_LOG("%s: %lld bytes more", _name, _more);		\
+	}									\
+	_sum;									\
+})
+
+TEST_F_TIMEOUT(bookkeeping, of_a_million_blocks, 240)
+{
+	__u64 chunks = BLOCKS * 512 / self->info.out_chunk + 1;
+	long long most = BLOCKS * PER_BLOCK + chunks * PER_CHUNK + NOISE;
+	long long grown;
+	__u64 i;
+
+	for (i = 0; i < BLOCKS; i++)
+		addr[i] = test_alloc(self->fd, default_pool, 512);
+	grown = GROWTH();
+	TH_LOG("%lld bytes per block in slabs", grown / (long long)BLOCKS);
+	/* They are somewhere: else this looks at the wrong thing. */
+	EXPECT_LT(BLOCKS * 32, grown);
+	EXPECT_GE(most, grown);
+	EXPECT_GE(most, kernel_bytes() - self->kernel);
+	/* And nowhere else: pages, which no list has, too */
+	EXPECT_GE(most + 8 * NOISE, self->free - meminfo("MemFree"));
+
+	/* Giving them back needs nothing. */
+	for (i = 0; i < BLOCKS; i += 2)
+		test_free(self->fd, addr[i]);
+	EXPECT_GE(most, GROWTH());
+	EXPECT_EQ(BLOCKS / 2, test_stats(self->fd).out_blocks.current);
+	close(self->fd);
+	EXPECT_BASE(self->base, self->index);
+	EXPECT_GE(NOISE, GROWTH());
+	EXPECT_GE(NOISE, kernel_bytes() - self->kernel);
+}
+
+TEST_F_TIMEOUT(bookkeeping, of_a_million_chunks, 120)
+{
+	const __u64 chunks = 1 << 20;
+	long long most = chunks * PER_CHUNK + NOISE;
+	long long grown;
+	__u64 block;
+
+	block = test_alloc(self->fd, default_pool, chunks * self->info.out_chunk);
+	grown = GROWTH();
+	TH_LOG("%lld bytes per chunk in slabs", grown / (long long)chunks);
+	EXPECT_LT(chunks * 16, grown);
+	EXPECT_GE(most, grown);
+	EXPECT_GE(most, kernel_bytes() - self->kernel);
+	EXPECT_GE(most + 8 * NOISE, self->free - meminfo("MemFree"));
+	test_free(self->fd, block);
+	test_empty_cache(self->fd, default_pool, 0, 0);
+	EXPECT_EQ(0, devpool_sysfs(self->index, "used"));
+	EXPECT_GE(NOISE, GROWTH());
+}
+
+/* Addresses that are given back cost nothing any more. */
+TEST_F_TIMEOUT(bookkeeping, of_addresses, 60)
+{
+	struct devpool_pool_id id;
+	long long grown;
+	int pool;
+	int i;
+
+	/* In many pools, one after the other */
+	for (i = 0; i < 300; i++) {
+		pool = test_pool_create(self->fd, &id);
+		test_free(self->fd, test_alloc(self->fd, id, 256 * MIB));
+		close(pool);
+	}
+	grown = GROWTH();
+	EXPECT_GE(NOISE, grown);
+	EXPECT_EQ(0, devpool_sysfs(self->index, "used"));
+}
+
+TEST_HARNESS_MAIN

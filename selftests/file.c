@@ -1,0 +1,698 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * What a file owns, and that all of it comes back when its last holder goes,
+ * however it goes.
+ */
+#include <pthread.h>
+
+#include "devpool_test.h"
+
+FIXTURE(file)
+{
+	struct devpool_info info;
+	struct test_base base;
+	__u64 chunk;
+	int index;
+	int fd;
+};
+
+FIXTURE_SETUP(file)
+{
+	test_setup(self, TEST_SYSMEM);
+	self->chunk = self->info.out_chunk;
+	/* The tests count clients from none. */
+	close(self->fd);
+}
+
+FIXTURE_TEARDOWN(file)
+{
+}
+
+/*
+ * A life of everything there is, in steps. The process that lives it reports
+ * the step at which it is to stop and waits there for its end.
+ */
+struct life {
+	int index;
+	int report;
+	int stop;
+	int step;
+};
+
+static void life_step(struct life *l)
+{
+	int here = l->step++;
+
+	if (here != l->stop)
+		return;
+	if (write(l->report, &here, sizeof(here)) != sizeof(here))
+		_exit(2);
+	for (;;)
+		pause();
+}
+
+#define LIFE(call)								\
+do {										\
+	if ((call) < 0)								\
+		_exit(3);							\
+	life_step(l);								\
+} while (0)
+
+static int life_map(int fd, __u64 addr, __u64 bytes, char **p)
+{
+	*p = devpool_map_raw(fd, addr, bytes);
+	return *p ? 0 : -1;
+}
+
+static int life_write(char *p, __u64 bytes)
+{
+	__u64 i;
+
+	for (i = 0; i < bytes; i += TEST_PAGE)
+		p[i] = i;
+	return 0;
+}
+
+static void life(struct life *l)
+{
+	struct devpool_pool_id p = {}, q = {};
+	struct devpool_empty_cache empty;
+	struct devpool_pool_stat stat;
+	struct devpool_info info;
+	__u64 a, b, c, d, e;
+	int fd, other, p_fd, q_fd;
+	char *m, *n;
+
+	LIFE(fd = devpool_open_node(l->index));
+	LIFE(devpool_info_raw(fd, &info));
+	LIFE(devpool_alloc_raw(fd, default_pool, 4096, &a));
+	LIFE(devpool_alloc_raw(fd, default_pool, 7 * MIB, &b));
+	LIFE(life_map(fd, b, 7 * MIB, &m));
+	LIFE(life_write(m, 7 * MIB));
+	LIFE(devpool_pool_create_raw(fd, &p, &p_fd));
+	LIFE(devpool_alloc_raw(fd, p, 5 * MIB, &c));
+	LIFE(life_map(fd, c, 5 * MIB, &n));
+	LIFE(life_write(n, 5 * MIB));
+	LIFE(devpool_free_raw(fd, b));
+	LIFE(devpool_alloc_raw(fd, default_pool, 8 * MIB, &b));
+	LIFE(devpool_alloc_raw(fd, p, 2 * MIB, &d));
+	LIFE(devpool_free_raw(fd, c));
+	/* recycles */
+	LIFE(devpool_alloc_raw(fd, p, 7 * MIB, &c));
+	LIFE(devpool_free_raw(fd, c));
+	LIFE(devpool_empty_cache_raw(fd, p, DEVPOOL_EMPTY_TRIM, 0, &empty));
+	LIFE(devpool_alloc_raw(fd, p, 5 * MIB, &c));
+	LIFE(devpool_free_raw(fd, b));
+	LIFE(devpool_empty_cache_raw(fd, default_pool, 0, 0, &empty));
+	LIFE(devpool_pool_create_raw(fd, &q, &q_fd));
+	LIFE(devpool_alloc_raw(fd, q, 512, &e));
+	LIFE(devpool_pool_stat_raw(fd, q, &stat));
+	LIFE(close(q_fd));
+	LIFE(devpool_free_raw(fd, e));
+	LIFE(devpool_pool_create_raw(fd, &q, &q_fd));
+	LIFE(devpool_alloc_raw(fd, q, 3 * MIB, &e));
+	LIFE(devpool_free_raw(fd, e));
+	LIFE(other = devpool_open_node(l->index));
+	LIFE(devpool_alloc_raw(other, default_pool, 3 * MIB, &e));
+	LIFE(devpool_empty_cache_raw(p_fd, default_pool, DEVPOOL_EMPTY_RELEASE, 0, &empty));
+	LIFE(close(fd));
+	/* The first client lives on in its mappings. */
+	LIFE(munmap(m, 7 * MIB));
+	LIFE(munmap(n, 5 * MIB));
+	LIFE(close(other));
+	LIFE(close(p_fd));
+	LIFE(close(q_fd));
+}
+
+TEST_F_TIMEOUT(file, F01_killed_at_every_step, 120)
+{
+	struct life l = { .index = self->index };
+	int report[2];
+	int there;
+	pid_t pid;
+
+	ASSERT_EQ(0, pipe(report));
+	for (l.stop = 0; ; l.stop++) {
+		pid = test_fork();
+		ASSERT_LE(0, pid);
+		if (!pid) {
+			close(report[0]);
+			l.report = report[1];
+			life(&l);
+			/* As many steps as there are, and all at once at the end */
+			there = -1;
+			_exit(write(report[1], &there, sizeof(there)) != sizeof(there));
+		}
+		ASSERT_EQ(sizeof(there), read(report[0], &there, sizeof(there)))
+			TH_LOG("step %d: status %d", l.stop, test_wait(pid));
+		if (there < 0)
+			break;
+		ASSERT_EQ(l.stop, there);
+		ASSERT_EQ(-SIGKILL, test_kill(pid));
+		EXPECT_BASE(self->base, self->index);
+		if (_metadata->exit_code)
+			TH_LOG("step %d", l.stop);
+	}
+	ASSERT_EQ(0, test_wait(pid));
+	EXPECT_BASE(self->base, self->index);
+	EXPECT_LT(30, l.stop);
+}
+
+/* Exit is as good an end as a signal. */
+TEST_F(file, F01_exit_with_everything_open)
+{
+	struct devpool_pool_id id = {};
+	pid_t pid;
+
+	pid = test_fork();
+	ASSERT_LE(0, pid);
+	if (!pid) {
+		__u64 addr;
+		int pool;
+		char *p;
+		int fd;
+
+		fd = devpool_open_node(self->index);
+		if (devpool_pool_create_raw(fd, &id, &pool) ||
+		    devpool_alloc_raw(fd, id, 5 * MIB, &addr) ||
+		    life_map(fd, addr, 5 * MIB, &p))
+			_exit(1);
+		life_write(p, 5 * MIB);
+		if (devpool_alloc_raw(fd, default_pool, 5 * MIB, &addr) ||
+		    life_map(fd, addr, 5 * MIB, &p))
+			_exit(1);
+		life_write(p, 5 * MIB);
+		_exit(0);
+	}
+	ASSERT_EQ(0, test_wait(pid));
+	EXPECT_BASE(self->base, self->index);
+}
+
+/* Somewhere in the middle of a call, by chance */
+static void *busy(void *arg)
+{
+	__u64 random = test_now() | 1;
+	struct devpool_empty_cache empty;
+	struct life *l = arg;
+	__u64 addr[8] = {};
+	int fd = l->report;
+
+	for (;;) {
+		struct devpool_pool_id id = {};
+		int i = test_random(&random) % 8;
+		__u64 bytes;
+		int pool;
+		char *p;
+
+		switch (test_random(&random) % 8) {
+		case 0 ... 3:
+			bytes = 512 + test_random(&random) % (3 * MIB);
+			if (addr[i] || devpool_alloc_raw(fd, default_pool, bytes, &addr[i]))
+				break;
+			p = devpool_map_raw(fd, addr[i], bytes);
+			if (p)
+				life_write(p, bytes);
+			if (p && test_random(&random) % 2)
+				test_unmap(p, bytes);
+			break;
+		case 4 ... 5:
+			if (addr[i])
+				devpool_free_raw(fd, addr[i]);
+			addr[i] = 0;
+			break;
+		case 6:
+			devpool_empty_cache_raw(fd, default_pool, 0, 0, &empty);
+			break;
+		case 7:
+			if (devpool_pool_create_raw(fd, &id, &pool))
+				break;
+			if (!devpool_alloc_raw(fd, id, 5 * MIB, &bytes) &&
+			    test_random(&random) % 2)
+				devpool_free_raw(fd, bytes);
+			if (test_random(&random) % 4)
+				close(pool);
+		}
+	}
+	return NULL;
+}
+
+TEST_F_TIMEOUT(file, F01_killed_at_any_time, 120)
+{
+	struct life l = { .index = self->index };
+	__u64 random = test_seed();
+	pthread_t thread;
+	pid_t pid;
+	int i;
+
+	for (i = 0; i < 40; i++) {
+		pid = test_fork();
+		ASSERT_LE(0, pid);
+		if (!pid) {
+			l.report = devpool_open_node(self->index);
+			if (pthread_create(&thread, NULL, busy, &l))
+				_exit(1);
+			busy(&l);
+		}
+		usleep(test_random(&random) % 60000);
+		ASSERT_EQ(-SIGKILL, test_kill(pid));
+		EXPECT_BASE(self->base, self->index);
+		if (_metadata->exit_code)
+			TH_LOG("round %d", i);
+	}
+}
+
+/* F02: a file in several hands */
+
+/* What the opener leaves to the others: 3 MiB live in a pool, 4 MiB cached */
+static int opener(int index, int *pool, __u64 *addr)
+{
+	struct devpool_pool_id id = {};
+	__u64 cached;
+	int fd;
+
+	fd = devpool_open_node(index);
+	if (fd < 0 || devpool_pool_create_raw(fd, &id, pool) ||
+	    devpool_alloc_raw(fd, id, 3 * MIB, addr) ||
+	    devpool_alloc_raw(fd, default_pool, 4 * MIB, &cached) ||
+	    devpool_free_raw(fd, cached))
+		_exit(1);
+	return fd;
+}
+
+static void tell(int fd)
+{
+	if (write(fd, "", 1) != 1)
+		_exit(9);
+}
+
+static void hear(int fd)
+{
+	char byte;
+
+	if (read(fd, &byte, 1) != 1)
+		_exit(9);
+}
+
+TEST_F(file, F02_passed_by_fork)
+{
+	int to[2], from[2];
+	__u64 addr = 0;
+	int fd, pool;
+	pid_t pid;
+
+	ASSERT_EQ(0, pipe(to));
+	ASSERT_EQ(0, pipe(from));
+	pid = test_fork();
+	ASSERT_LE(0, pid);
+	if (!pid) {
+		fd = opener(self->index, &pool, &addr);
+		if (!fork()) {
+			struct devpool_stats stats;
+
+			alarm(20);
+			tell(from[1]);
+			hear(to[0]);
+			/* The opener is dead by now. */
+			if (devpool_stats_raw(fd, &stats) ||
+			    stats.out_allocated.current != 3 * MIB ||
+			    devpool_free_raw(fd, addr) ||
+			    devpool_alloc_raw(fd, default_pool, 512, &addr))
+				_exit(1);
+			tell(from[1]);
+			hear(to[0]);
+			close(pool);
+			close(fd);
+			tell(from[1]);
+			hear(to[0]);
+			_exit(0);
+		}
+		for (;;)
+			pause();
+	}
+	hear(from[0]);
+	ASSERT_EQ(-SIGKILL, test_kill(pid));
+	EXPECT_EQ(self->base.clients + 1, devpool_sysfs(self->index, "clients"));
+	EXPECT_EQ(8 * MIB, devpool_sysfs(self->index, "used"));
+	tell(to[1]);
+	hear(from[0]);
+	EXPECT_EQ(8 * MIB, devpool_sysfs(self->index, "used"));
+	tell(to[1]);
+	hear(from[0]);
+	EXPECT_BASE(self->base, self->index);
+	tell(to[1]);
+}
+
+TEST_F(file, F02_passed_through_a_socket)
+{
+	__u64 addr = 0;
+	int sock[2];
+	int fd, pool;
+	pid_t pid;
+
+	ASSERT_EQ(0, socketpair(AF_UNIX, SOCK_SEQPACKET, 0, sock));
+	pid = test_fork();
+	ASSERT_LE(0, pid);
+	if (!pid) {
+		fd = opener(self->index, &pool, &addr);
+		if (test_send_fd(sock[1], fd) || test_send_fd(sock[1], pool) ||
+		    write(sock[1], &addr, sizeof(addr)) != sizeof(addr))
+			_exit(1);
+		for (;;)
+			pause();
+	}
+	fd = test_receive_fd(sock[0]);
+	pool = test_receive_fd(sock[0]);
+	ASSERT_LE(0, fd);
+	ASSERT_LE(0, pool);
+	ASSERT_EQ(sizeof(addr), read(sock[0], &addr, sizeof(addr)));
+	ASSERT_EQ(-SIGKILL, test_kill(pid));
+	EXPECT_EQ(3 * MIB, test_stats(fd).out_allocated.current);
+	EXPECT_EQ(3 * MIB, test_pool_stat(pool, default_pool).out_allocated.current);
+	close(fd);
+	/* That was the client's end, with its block. The pool is the file's. */
+	EXPECT_EQ(0, test_pool_stat(pool, default_pool).out_allocated.current);
+	EXPECT_EQ(4 * MIB, test_resident(pool, default_pool));
+	EXPECT_EQ(self->base.clients, devpool_sysfs(self->index, "clients"));
+	close(pool);
+	EXPECT_BASE(self->base, self->index);
+}
+
+/* A pool file that two processes hold: the first close changes nothing. */
+TEST_F(file, F02_a_pool_file_passed_through_a_socket)
+{
+	struct devpool_pool_stat before;
+	struct devpool_pool_id id;
+	int fd, pool, twin;
+	int sock[2];
+	__u64 addr;
+
+	ASSERT_EQ(0, socketpair(AF_UNIX, SOCK_SEQPACKET, 0, sock));
+	fd = test_open(self->index);
+	pool = test_pool_create(fd, &id);
+	addr = test_alloc(fd, id, 4 * MIB);
+	test_free(fd, addr);
+	before = test_pool_stat(fd, id);
+	ASSERT_EQ(0, test_send_fd(sock[1], pool));
+	close(pool);
+	EXPECT_SAME(before, test_pool_stat(fd, id));
+	twin = test_receive_fd(sock[0]);
+	ASSERT_LE(0, twin);
+	EXPECT_SAME(before, test_pool_stat(fd, id));
+	close(twin);
+	test_err_pool_stat(ENOENT, fd, id);
+	EXPECT_EQ(0, devpool_sysfs(self->index, "used"));
+}
+
+/* Nobody holds the file but the socket's queue. */
+TEST_F(file, F02_lost_in_a_socket)
+{
+	int fd, pool;
+	int sock[2];
+	__u64 addr;
+
+	ASSERT_EQ(0, socketpair(AF_UNIX, SOCK_SEQPACKET, 0, sock));
+	fd = opener(self->index, &pool, &addr);
+	ASSERT_EQ(0, test_send_fd(sock[1], fd));
+	ASSERT_EQ(0, test_send_fd(sock[1], pool));
+	close(fd);
+	close(pool);
+	EXPECT_EQ(8 * MIB, devpool_sysfs(self->index, "used"));
+	close(sock[0]);
+	close(sock[1]);
+	EXPECT_BASE(self->base, self->index);
+}
+
+/* A child's end is not the client's. */
+TEST_F(file, F02_a_child_that_dies_takes_nothing_along)
+{
+	struct devpool_stats before;
+	__u64 addr;
+	int fd, pool;
+	pid_t pid;
+
+	fd = opener(self->index, &pool, &addr);
+	before = test_stats(fd);
+	pid = test_fork();
+	ASSERT_LE(0, pid);
+	if (!pid)
+		for (;;)
+			pause();
+	ASSERT_EQ(-SIGKILL, test_kill(pid));
+	EXPECT_SAME(before, test_stats(fd));
+	test_free(fd, addr);
+}
+
+/* Each open is a client; dup is not. */
+TEST_F(file, a_client_is_an_open_file)
+{
+	int a, b, c;
+
+	a = test_open(self->index);
+	b = test_open(self->index);
+	c = dup(a);
+	EXPECT_EQ(self->base.clients + 2, devpool_sysfs(self->index, "clients"));
+	test_alloc(a, default_pool, 512);
+	EXPECT_EQ(512, test_stats(c).out_allocated.current);
+	EXPECT_EQ(0, test_stats(b).out_allocated.current);
+	close(a);
+	EXPECT_EQ(self->base.clients + 2, devpool_sysfs(self->index, "clients"));
+	EXPECT_EQ(512, test_stats(c).out_allocated.current);
+	close(c);
+	EXPECT_EQ(self->base.clients + 1, devpool_sysfs(self->index, "clients"));
+	EXPECT_EQ(0, devpool_sysfs(self->index, "used"));
+}
+
+/* F11: one of many clients goes */
+
+#define CLIENTS 100
+
+struct client_state {
+	struct devpool_pool_stat pool;
+	struct devpool_pool_stat own;
+	struct devpool_stats stats;
+};
+
+FIXTURE(clients)
+{
+	struct devpool_info info;
+	struct test_base base;
+	struct devpool_pool_id id[CLIENTS];
+	struct client_state state[CLIENTS];
+	int client[CLIENTS];
+	int pool[CLIENTS];
+	int index;
+	int fd;
+};
+
+FIXTURE_SETUP(clients)
+{
+	test_setup(self, TEST_NULL);
+}
+
+FIXTURE_TEARDOWN(clients)
+{
+}
+
+#define CLIENT_STATE(i)								\
+({										\
+	struct client_state _state;						\
+										\
+	_state.pool = test_pool_stat(self->client[i], default_pool);		\
+	_state.own = test_pool_stat(self->client[i], self->id[i]);		\
+	_state.stats = test_stats(self->client[i]);				\
+	_state;									\
+})
+
+TEST_F(clients, F11_one_of_100_goes)
+{
+	static const int going[] = { 50, 0, 99, 51 };
+	__u64 used;
+	int i, j;
+
+	for (i = 0; i < CLIENTS; i++) {
+		self->client[i] = test_open(self->index);
+		self->pool[i] = test_pool_create(self->client[i], &self->id[i]);
+		test_free(self->client[i],
+			  test_alloc(self->client[i], default_pool, (i + 1) * 3 * MIB));
+		test_alloc(self->client[i], default_pool, (i + 1) * 1000);
+		test_free(self->client[i],
+			  test_alloc(self->client[i], self->id[i], (i + 1) * 4 * MIB));
+		test_alloc(self->client[i], self->id[i], 3 * MIB);
+		self->state[i] = CLIENT_STATE(i);
+	}
+	for (j = 0; j < ARRAY_SIZE(going); j++) {
+		used = devpool_sysfs(self->index, "used");
+		close(self->client[going[j]]);
+		close(self->pool[going[j]]);
+		EXPECT_EQ(used - self->state[going[j]].stats.out_resident.current,
+			  devpool_sysfs(self->index, "used"));
+		self->client[going[j]] = -1;
+		for (i = 0; i < CLIENTS; i++) {
+			if (self->client[i] < 0)
+				continue;
+			EXPECT_SAME(self->state[i], CLIENT_STATE(i));
+		}
+	}
+	for (i = 0; i < CLIENTS; i++) {
+		if (self->client[i] < 0)
+			continue;
+		test_err_pool_stat(ENOENT, self->client[i], self->id[going[0]]);
+		close(self->client[i]);
+		close(self->pool[i]);
+	}
+	EXPECT_EQ(0, devpool_sysfs(self->index, "used"));
+}
+
+/* F10: what one wrote, another never reads */
+
+enum how {
+	BY_CLOSE,
+	BY_FLUSH,
+	BY_KILL,
+	BY_POOL_CLOSE,
+	BY_TRIM,
+	BY_RELEASE,
+	BY_RECLAIM,
+};
+
+FIXTURE(bytes)
+{
+	struct devpool_info info;
+	struct test_base base;
+	int index;
+	int fd;
+};
+
+FIXTURE_VARIANT(bytes)
+{
+	enum how how;
+	/* the worker has zeroed them, or has not yet */
+	bool clean;
+};
+
+#define BYTES_VARIANT(name, by)							\
+FIXTURE_VARIANT_ADD(bytes, name##_dirty) { .how = by };				\
+FIXTURE_VARIANT_ADD(bytes, name##_clean) { .how = by, .clean = true }
+
+BYTES_VARIANT(close, BY_CLOSE);
+BYTES_VARIANT(flush, BY_FLUSH);
+BYTES_VARIANT(kill, BY_KILL);
+BYTES_VARIANT(pool_close, BY_POOL_CLOSE);
+BYTES_VARIANT(trim, BY_TRIM);
+BYTES_VARIANT(release, BY_RELEASE);
+FIXTURE_VARIANT_ADD(bytes, reclaim) { .how = BY_RECLAIM };
+
+FIXTURE_SETUP(bytes)
+{
+	test_setup(self, TEST_SMALL);
+	if (self->info.out_bytes > 256 * MIB)
+		SKIP(return, "no sysmem device is small enough");
+}
+
+FIXTURE_TEARDOWN(bytes)
+{
+	close(self->fd);
+}
+
+/* Takes the whole device and writes in all of it. */
+static int secret(int fd, struct devpool_pool_id id, __u64 bytes, __u64 *addr)
+{
+	char *p;
+
+	if (devpool_alloc_raw(fd, id, bytes, addr))
+		return 1;
+	p = devpool_map_raw(fd, *addr, bytes);
+	if (!p)
+		return 2;
+	test_fill(p, bytes, 0x5ec4e70000000000ULL);
+	if (test_differs(p + bytes / 2, 4096, 0x5ec4e70000000000ULL + bytes / 2 / 8) != -1)
+		return 3;
+	munmap(p, bytes);
+	return 0;
+}
+
+TEST_F_TIMEOUT(bytes, F10_are_never_seen_by_others, 60)
+{
+	struct devpool_pool_id from = {}, to = {};
+	__u64 bytes = self->info.out_bytes;
+	int writer = self->fd;
+	int reader = self->fd;
+	int pool = -1;
+	int report[2];
+	__u64 addr;
+	pid_t pid;
+	char *p;
+
+	switch (variant->how) {
+	case BY_CLOSE:
+		reader = test_open(self->index);
+		ASSERT_EQ(0, secret(writer, default_pool, bytes, &addr));
+		close(writer);
+		break;
+	case BY_FLUSH:
+		reader = test_open(self->index);
+		ASSERT_EQ(0, secret(writer, default_pool, bytes, &addr));
+		test_free(writer, addr);
+		test_empty_cache(writer, default_pool, 0, 0);
+		break;
+	case BY_KILL:
+		ASSERT_EQ(0, pipe(report));
+		pid = test_fork();
+		ASSERT_LE(0, pid);
+		if (!pid) {
+			writer = devpool_open_node(self->index);
+			if (secret(writer, default_pool, bytes, &addr) ||
+			    write(report[1], "", 1) != 1)
+				_exit(1);
+			for (;;)
+				pause();
+		}
+		close(report[1]);
+		ASSERT_EQ(1, read(report[0], &addr, 1));
+		ASSERT_EQ(-SIGKILL, test_kill(pid));
+		break;
+	case BY_POOL_CLOSE:
+	case BY_TRIM:
+	case BY_RELEASE:
+		/* From pool to pool, all of one client */
+		pool = test_pool_create(self->fd, &from);
+		test_pool_create(self->fd, &to);
+		ASSERT_EQ(0, secret(writer, from, bytes, &addr));
+		test_free(writer, addr);
+		if (variant->how == BY_POOL_CLOSE)
+			close(pool);
+		else
+			test_empty_cache(pool, default_pool, variant->how == BY_TRIM ?
+					 DEVPOOL_EMPTY_TRIM : DEVPOOL_EMPTY_RELEASE, 0);
+		break;
+	case BY_RECLAIM:
+		/* Straight from one pool's cache into another pool */
+		test_pool_create(self->fd, &to);
+		ASSERT_EQ(0, secret(writer, default_pool, bytes, &addr));
+		test_free(writer, addr);
+		break;
+	}
+	if (variant->clean)
+		ASSERT_TRUE(test_wait_clean(self->index));
+	addr = test_alloc(reader, to, bytes);
+	p = test_map(reader, addr, bytes);
+	EXPECT_EQ(-1, test_not_zero(p, bytes));
+}
+
+/* Within a pool a block holds what that pool wrote there. */
+TEST_F(file, F10_within_a_pool_they_may_be_seen)
+{
+	int fd = test_open(self->index);
+	__u64 addr;
+	char *p;
+
+	addr = test_alloc(fd, default_pool, 2 * MIB);
+	p = test_map(fd, addr, 2 * MIB);
+	EXPECT_EQ(-1, test_not_zero(p, 2 * MIB));
+	test_fill(p, 2 * MIB, 0x1000);
+	test_free(fd, addr);
+	EXPECT_EQ(addr, test_alloc(fd, default_pool, 2 * MIB));
+	EXPECT_EQ(-1, test_differs(p, 2 * MIB, 0x1000));
+}
+
+TEST_HARNESS_MAIN
