@@ -228,7 +228,8 @@ static int devpool_vma_access(struct vm_area_struct *vma, unsigned long at,
 	struct devpool_chunk *chunk;
 	u64 addr, offset;
 
-	if (len <= 0 || !backend->copy)
+	/* Who may force a write elsewhere may not do so to shared memory. */
+	if (len <= 0 || !backend->copy || (write && !(vma->vm_flags & VM_WRITE)))
 		return -EFAULT;
 	addr = ((u64)vma->vm_pgoff << PAGE_SHIFT) + (at - vma->vm_start);
 	offset = addr & (chunk_size - 1);

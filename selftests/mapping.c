@@ -766,6 +766,27 @@ TEST_F(mapping, readable_through_proc_up_to_a_hole)
 	EXPECT_EQ(-1, test_differs(words, 2048, 9 + (2 * MIB - 2048) / 8));
 }
 
+/* What was opened for reading is not written by a detour. */
+TEST_F(mapping, a_read_only_mapping_stays_so_through_proc)
+{
+	__u64 addr = test_alloc(self->fd, default_pool, 4 * MIB);
+	char *p = MAP(addr, 4 * MIB);
+	__u64 word = 77;
+	char *q;
+	int mem;
+
+	test_fill(p, 4 * MIB, 9);
+	q = mmap(NULL, 4 * MIB, PROT_READ, MAP_SHARED, self->fd, addr);
+	ASSERT_NE(MAP_FAILED, q);
+	mem = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
+	ASSERT_LE(0, mem);
+	EXPECT_EQ(-1, pwrite(mem, &word, sizeof(word), (uintptr_t)q));
+	EXPECT_EQ(EIO, errno);
+	EXPECT_EQ(sizeof(word), pread(mem, &word, sizeof(word), (uintptr_t)q));
+	EXPECT_EQ(-1, test_differs(&word, sizeof(word), 9));
+	EXPECT_EQ(-1, test_differs(p, 4 * MIB, 9));
+}
+
 /* Nobody takes references on such pages. */
 TEST_F(mapping, pages_are_not_to_be_had)
 {
