@@ -44,7 +44,7 @@ static int devpool_chunk_make(struct devpool_device *device,
 	struct devpool_chunk *chunk;
 	int err;
 
-	chunk = kmem_cache_zalloc(devpool_chunk_cache, GFP_KERNEL_ACCOUNT);
+	chunk = kmem_cache_zalloc(devpool_chunk_cache, DEVPOOL_GFP);
 	if (!chunk)
 		return -ENOMEM;
 	err = device->backend->take(chunk, device->chunk_shift);
@@ -191,6 +191,23 @@ int devpool_supply_take(struct devpool_device *device, u64 nr,
 	}
 	list_splice_tail(&taken, chunks);
 	return 0;
+}
+
+/**
+ * devpool_supply_free - how many chunks nobody has
+ * @device: the device
+ *
+ * Context: process; does not sleep.
+ * Return: their number, at this moment.
+ */
+u64 devpool_supply_free(struct devpool_device *device)
+{
+	u64 nr;
+
+	spin_lock(&device->supply.lock);
+	nr = device->supply.nr_free;
+	spin_unlock(&device->supply.lock);
+	return nr;
 }
 
 /**

@@ -249,6 +249,23 @@ void devpool_client_uncharge(struct devpool_client *client, u64 chunks)
 }
 
 /**
+ * devpool_client_resident - how many chunks the client's pools have
+ * @client: the client
+ *
+ * Context: process; does not sleep.
+ * Return: chunks resident in its default pool and the pools of its making.
+ */
+u64 devpool_client_resident(struct devpool_client *client)
+{
+	u64 chunks;
+
+	spin_lock(&client->lock);
+	chunks = client->resident.now;
+	spin_unlock(&client->lock);
+	return chunks;
+}
+
+/**
  * devpool_client_free_block - FREE
  * @client: the client
  * @addr: any number
@@ -342,6 +359,9 @@ static int devpool_client_open(struct inode *inode, struct file *file)
 	struct devpool_device *device;
 	struct devpool_client *client;
 
+	/* Pairs with devpool_devices_publish(). */
+	if (!smp_load_acquire(&devpool_is_loaded))
+		return -ENODEV;
 	device = container_of(inode->i_cdev, struct devpool_device, cdev);
 	client = kzalloc(sizeof(*client), GFP_KERNEL_ACCOUNT);
 	if (!client)

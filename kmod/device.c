@@ -2,6 +2,7 @@
 /*
  * Devices: the nodes, their address spaces, and what sysfs shows of them.
  */
+#include <linux/delay.h>
 #include <linux/err.h>
 #include <linux/fs.h>
 #include <linux/fs_context.h>
@@ -24,6 +25,8 @@ static struct class *devpool_class;
 static dev_t devpool_devt;
 static struct devpool_device *devpool_devices[DEVPOOL_MAX_DEVICES];
 static unsigned int devpool_nr_devices;
+
+bool devpool_is_loaded;
 
 static struct vfsmount *devpool_mount;
 static int devpool_mount_count;
@@ -169,7 +172,7 @@ static int devpool_device_make_inode(struct devpool_device *device)
 }
 
 /**
- * devpool_device_add - makes a device and its node
+ * devpool_device_make - makes a device that nobody can find yet
  * @backend: what supplies its memory
  * @bytes: its size; what is over a whole number of chunks stays unused
  * @chunk_shift: log2 of the chunk size
@@ -178,8 +181,8 @@ static int devpool_device_make_inode(struct devpool_device *device)
  * Context: module load.
  * Return: 0, -ENOMEM, -ENOSPC (too many devices) or what the device core says.
  */
-int devpool_device_add(const struct devpool_backend *backend, u64 bytes,
-		       unsigned int chunk_shift, u64 clean_target)
+int devpool_device_make(const struct devpool_backend *backend, u64 bytes,
+			unsigned int chunk_shift, u64 clean_target)
 {
 	struct devpool_device *device;
 	int err;
@@ -215,23 +218,57 @@ int devpool_device_add(const struct devpool_backend *backend, u64 bytes,
 
 	cdev_init(&device->cdev, &devpool_client_fops);
 	device->cdev.owner = THIS_MODULE;
-	err = cdev_device_add(&device->cdev, &device->dev);
-	if (err)
-		goto put_inode;
 	devpool_devices[devpool_nr_devices++] = device;
 	return 0;
 
-put_inode:
-	iput(device->inode);
-	simple_release_fs(&devpool_mount, &devpool_mount_count);
 put_device:
 	put_device(&device->dev);
 	return err;
 }
 
+/**
+ * devpool_devices_publish - makes the nodes of all devices
+ *
+ * A load that fails does not wait for who has a node open, so nothing may fail
+ * after this; and until it is over nobody gets a client. If making one of the
+ * nodes fails, those before it are taken away again, and whoever was about to be
+ * told that there is no device yet has left when this returns.
+ *
+ * Context: the last step of module load.
+ * Return: 0 or what the device core says.
+ */
+int devpool_devices_publish(void)
+{
+	unsigned int i;
+	int err;
+
+	for (i = 0; i < devpool_nr_devices; i++) {
+		struct devpool_device *device = devpool_devices[i];
+
+		err = cdev_device_add(&device->cdev, &device->dev);
+		if (err)
+			goto unpublish;
+		device->has_node = true;
+	}
+	/* Pairs with devpool_client_open(). */
+	smp_store_release(&devpool_is_loaded, true);
+	return 0;
+
+unpublish:
+	while (i--) {
+		cdev_device_del(&devpool_devices[i]->cdev, &devpool_devices[i]->dev);
+		devpool_devices[i]->has_node = false;
+	}
+	/* The one reference is that of the load itself. */
+	while (module_refcount(THIS_MODULE) > 1)
+		msleep(20);
+	return err;
+}
+
 static void devpool_device_remove(struct devpool_device *device)
 {
-	cdev_device_del(&device->cdev, &device->dev);
+	if (device->has_node)
+		cdev_device_del(&device->cdev, &device->dev);
 	devpool_supply_exit(device);
 	iput(device->inode);
 	simple_release_fs(&devpool_mount, &devpool_mount_count);
@@ -241,7 +278,8 @@ static void devpool_device_remove(struct devpool_device *device)
 /**
  * devpool_devices_remove - takes all devices apart
  *
- * Context: module unload, or a load that failed: no file is open.
+ * Context: module unload, or a load that failed: no file is open, since an open
+ *	file prevents the one and nobody could open one before the other.
  */
 void devpool_devices_remove(void)
 {
@@ -285,8 +323,10 @@ void devpool_class_exit(void)
 static void devpool_slots_erase(struct devpool_addresses *addresses,
 				unsigned long slot, unsigned long nr)
 {
-	while (nr--)
+	while (nr--) {
 		xa_erase(&addresses->ranges, slot++);
+		cond_resched();
+	}
 }
 
 /*
@@ -320,13 +360,15 @@ static int devpool_slots_insert(struct devpool_addresses *addresses,
 
 		for (i = 0; i < nr && !err; i++) {
 			err = xa_insert(&addresses->ranges, slot + i, NULL,
-					GFP_KERNEL_ACCOUNT);
+					DEVPOOL_GFP);
 			cond_resched();
 		}
 		if (!err) {
 			range->base = (u64)slot << slot_shift;
-			for (i = 0; i < nr; i++)
+			for (i = 0; i < nr; i++) {
 				xa_store(&addresses->ranges, slot + i, range, 0);
+				cond_resched();
+			}
 			return 0;
 		}
 		devpool_slots_erase(addresses, slot, i - 1);
@@ -451,6 +493,7 @@ void devpool_device_zap(struct devpool_device *device, struct list_head *chunks)
 	u64 addr = 0, size = 0;
 
 	list_for_each_entry(chunk, chunks, link) {
+		cond_resched();
 		if (size && chunk->addr == addr + size) {
 			size += chunk_size;
 			continue;
@@ -459,7 +502,6 @@ void devpool_device_zap(struct devpool_device *device, struct list_head *chunks)
 			unmap_mapping_range(device->inode->i_mapping, addr, size, 1);
 		addr = chunk->addr;
 		size = chunk_size;
-		cond_resched();
 	}
 	if (size)
 		unmap_mapping_range(device->inode->i_mapping, addr, size, 1);

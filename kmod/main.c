@@ -103,7 +103,7 @@ static int devpool_add_device(const char *name, const struct devpool_backend *ba
 	/* Where there is no memory there is nothing to keep. */
 	if (!backend->pfn)
 		clean = 0;
-	err = devpool_device_add(backend, size, chunk_shift, clean);
+	err = devpool_device_make(backend, size, chunk_shift, clean);
 	if (err)
 		pr_err("%s: no device of %llu bytes: error %d\n", name, size, err);
 	return err;
@@ -147,6 +147,10 @@ static int devpool_add_all(void)
 	unsigned int chunk_shift;
 	int err;
 
+	if (devpool_max_blocks > INT_MAX) {
+		pr_err("max_blocks: %u is more than %d\n", devpool_max_blocks, INT_MAX);
+		return -EINVAL;
+	}
 	err = devpool_parse_chunk(&chunk_shift);
 	if (err)
 		return err;
@@ -188,6 +192,8 @@ static int __init devpool_init(void)
 	if (err)
 		goto destroy_scrubber;
 	err = devpool_add_all();
+	if (!err)
+		err = devpool_devices_publish();
 	if (err)
 		goto remove_devices;
 	return 0;

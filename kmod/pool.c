@@ -19,7 +19,7 @@
 
 /* Block structs allocated beyond those in want, so that not each ALLOC does. */
 #define DEVPOOL_STOCK_BATCH 8
-/* Chunks that a flush takes out before it lets others have the pool. */
+/* Chunks that are taken out at a time, before others may have the pool. */
 #define DEVPOOL_FLUSH_BATCH 4096UL
 /* Blocks that a client's close frees before it lets others have the pool. */
 #define DEVPOOL_CLOSE_BATCH 1024
@@ -61,7 +61,8 @@ u32 devpool_pool_state(const struct devpool_pool *pool)
 
 /*
  * Takes up to @max returnable chunks, those of @first before the other arena's,
- * and makes sure that nobody sees them any more. They are nobody's afterwards;
+ * makes sure that nobody sees them any more, and adds them to a list. They are
+ * nobody's afterwards;
  * with @announce the device knows that they are coming back. Lets go of the
  * pool's lock in between.
  */
@@ -72,22 +73,24 @@ static unsigned long devpool_pool_take_out(struct devpool_pool *pool,
 {
 	struct devpool_arena *other;
 	unsigned long taken;
+	LIST_HEAD(leaving);
 
 	lockdep_assert_held(&pool->lock);
 	other = first == pool->arenas ? pool->arenas + 1 : pool->arenas;
-	taken = devpool_arena_detach(first, max, chunks);
-	taken += devpool_arena_detach(other, max - taken, chunks);
+	taken = devpool_arena_detach(first, max, &leaving);
+	taken += devpool_arena_detach(other, max - taken, &leaving);
 	if (!taken)
 		return 0;
 	mutex_unlock(&pool->lock);
 
 	if (announce)
 		devpool_supply_announce(pool->device, taken);
-	devpool_device_zap(pool->device, chunks);
+	devpool_device_zap(pool->device, &leaving);
 
 	mutex_lock(&pool->lock);
-	devpool_arena_detached(first, chunks);
-	devpool_arena_detached(other, chunks);
+	devpool_arena_detached(first, &leaving);
+	devpool_arena_detached(other, &leaving);
+	list_splice_tail(&leaving, chunks);
 	wake_up_all(&pool->flushed);
 	return taken;
 }
@@ -288,7 +291,7 @@ static int devpool_pool_stock_up(struct devpool_pool *pool,
 	lockdep_assert_held(&pool->lock);
 	mutex_unlock(&pool->lock);
 	for (nr += DEVPOOL_STOCK_BATCH; nr; nr--) {
-		block = kmem_cache_alloc(devpool_block_cache, GFP_KERNEL_ACCOUNT);
+		block = kmem_cache_alloc(devpool_block_cache, DEVPOOL_GFP);
 		if (!block) {
 			err = -ENOMEM;
 			break;
@@ -323,7 +326,7 @@ static int devpool_pool_more_addresses(struct devpool_pool *pool,
 	}
 	mutex_unlock(&pool->lock);
 
-	block = kmem_cache_alloc(devpool_block_cache, GFP_KERNEL_ACCOUNT);
+	block = kmem_cache_alloc(devpool_block_cache, DEVPOOL_GFP);
 	if (block)
 		range = devpool_device_deal_range(pool->device, pool, arena, size);
 	else
@@ -339,46 +342,59 @@ static int devpool_pool_more_addresses(struct devpool_pool *pool,
 	return 0;
 }
 
+static void devpool_unreserve_pieces(struct devpool_range *range,
+				     const struct devpool_placement *place,
+				     unsigned long nr)
+{
+	unsigned long piece = devpool_range_piece(range, place->hole);
+
+	while (nr--) {
+		xa_release(&range->pieces, piece + nr);
+		cond_resched();
+	}
+}
+
 /* Makes room in the range's table of pieces for the holes of a placement. */
 static int devpool_reserve_pieces(struct devpool_range *range,
 				  const struct devpool_placement *place)
 {
 	unsigned long piece = devpool_range_piece(range, place->hole);
 	unsigned long i;
+	int err;
 
 	for (i = 0; i < place->nr_holes; i++) {
-		int err;
-
-		err = xa_reserve(&range->pieces, piece + i, GFP_KERNEL_ACCOUNT);
-		if (err)
+		err = xa_reserve(&range->pieces, piece + i, DEVPOOL_GFP);
+		if (!err && fatal_signal_pending(current)) {
+			i++;
+			err = -EINTR;
+		}
+		if (err) {
+			devpool_unreserve_pieces(range, place, i);
 			return err;
-		if (fatal_signal_pending(current))
-			return -EINTR;
+		}
 		cond_resched();
 	}
 	return 0;
 }
 
-static void devpool_unreserve_pieces(struct devpool_range *range,
-				     const struct devpool_placement *place)
-{
-	unsigned long piece = devpool_range_piece(range, place->hole);
-	unsigned long i;
-
-	for (i = 0; i < place->nr_holes; i++)
-		xa_release(&range->pieces, piece + i);
-}
+/* What a request had to do for its chunks: see &struct devpool_tally. */
+struct devpool_gathered {
+	u64 fallbacks;
+	u64 reclaims;
+	u64 zeroed_bytes;
+};
 
 /*
  * Gets chunks for a pool that are zero: new ones, for what the device lacks out
  * of the client's other caches. All or nothing.
  */
 static int devpool_gather(struct devpool_pool *pool, struct devpool_client *client,
-			  u64 nr, struct list_head *chunks, u64 *reclaimed,
-			  u64 *zeroed)
+			  u64 nr, struct list_head *chunks,
+			  struct devpool_gathered *gathered)
 {
 	struct devpool_device *device = pool->device;
 	u64 got = 0, missing, more;
+	struct devpool_chunk *chunk;
 	LIST_HEAD(taken);
 	int err;
 
@@ -396,8 +412,12 @@ static int devpool_gather(struct devpool_pool *pool, struct devpool_client *clie
 		devpool_supply_put(device, &taken);
 		return err;
 	}
-	*reclaimed += got;
-	*zeroed += devpool_chunks_clean(device, &taken);
+	gathered->reclaims += got;
+	gathered->zeroed_bytes += devpool_chunks_clean(device, &taken);
+	list_for_each_entry(chunk, &taken, link) {
+		gathered->fallbacks += !!(chunk->flags & DEVPOOL_CHUNK_FALLBACK);
+		cond_resched();
+	}
 	list_splice_tail(&taken, chunks);
 	return 0;
 }
@@ -424,9 +444,10 @@ static struct devpool_block *devpool_pool_fill(struct devpool_pool *pool,
 }
 
 /*
- * Serves a request at a place with holes. What the pool could recycle is counted
- * again each time that the lock was let go, and moved last, when nothing can
- * fail any more. Lets go of the lock.
+ * Serves a request at a place with holes. What the pool can recycle is counted
+ * again each time that the lock was let go, and moved last, when mostly nothing
+ * can fail any more: only if that takes several turns, and somebody else takes
+ * what was left meanwhile, it can. Lets go of the lock.
  */
 static int devpool_pool_grow(struct devpool_pool *pool, struct devpool_client *client,
 			     struct devpool_arena *arena,
@@ -434,11 +455,9 @@ static int devpool_pool_grow(struct devpool_pool *pool, struct devpool_client *c
 			     struct devpool_block **out)
 {
 	struct devpool_range *range = place->block->range;
-	u64 reclaimed = 0, zeroed = 0, fallbacks = 0;
+	unsigned long have = 0, moved = 0, missing, nr;
 	struct devpool_tally *tally = &pool->tally;
-	unsigned long have = 0, moved;
-	struct devpool_chunk *chunk;
-	LIST_HEAD(recycled);
+	struct devpool_gathered gathered = {};
 	LIST_HEAD(chunks);
 	int err;
 
@@ -446,53 +465,68 @@ static int devpool_pool_grow(struct devpool_pool *pool, struct devpool_client *c
 	mutex_unlock(&pool->lock);
 	err = devpool_reserve_pieces(range, place);
 	mutex_lock(&pool->lock);
-	while (!err) {
-		unsigned long returnable = devpool_pool_returnable(pool);
-		unsigned long missing;
+	if (err)
+		goto undo;
 
-		if (place->nr_holes - have <= returnable)
-			break;
-		missing = place->nr_holes - have - returnable;
-		mutex_unlock(&pool->lock);
-		err = devpool_gather(pool, client, missing, &chunks, &reclaimed,
-				     &zeroed);
-		mutex_lock(&pool->lock);
-		if (!err)
-			have += missing;
-	}
-	if (err) {
-		mutex_unlock(&pool->lock);
-		/* While the addresses are still nobody else's. */
-		devpool_unreserve_pieces(range, place);
-		devpool_supply_announce(pool->device, have);
-		devpool_supply_put(pool->device, &chunks);
-		mutex_lock(&pool->lock);
-		devpool_arena_undo(arena, place);
-		if (err != -EINTR)
-			tally->ooms++;
-		return err;
-	}
-
-	list_for_each_entry(chunk, &chunks, link)
-		fallbacks += !!(chunk->flags & DEVPOOL_CHUNK_FALLBACK);
-	moved = place->nr_holes - have;
-	if (moved) {
-		devpool_pool_take_out(pool, arena, moved, false, &recycled);
-		list_splice_tail(&recycled, &chunks);
+	while (have < place->nr_holes) {
+		missing = place->nr_holes - have;
+		nr = devpool_pool_returnable(pool);
+		if (nr >= missing) {
+			nr = min(missing, DEVPOOL_FLUSH_BATCH);
+			devpool_pool_take_out(pool, arena, nr, false, &chunks);
+			moved += nr;
+		} else {
+			nr = missing - nr;
+			mutex_unlock(&pool->lock);
+			err = devpool_gather(pool, client, nr, &chunks, &gathered);
+			mutex_lock(&pool->lock);
+			if (err)
+				goto give_back;
+		}
+		have += nr;
 	}
 	*out = devpool_pool_fill(pool, arena, place, &chunks);
 
 	tally->recycles += moved;
-	tally->grows += have;
-	tally->fallbacks += fallbacks;
-	tally->reclaims += reclaimed;
-	tally->zeroed_bytes += zeroed;
-	if (have) {
+	tally->grows += have - moved;
+	tally->fallbacks += gathered.fallbacks;
+	tally->reclaims += gathered.reclaims;
+	tally->zeroed_bytes += gathered.zeroed_bytes;
+	if (have > moved) {
 		devpool_counter_add(&tally->resident,
-				    (u64)have << pool->device->chunk_shift);
-		devpool_client_charge(pool->creator, have);
+				    (u64)(have - moved) << pool->device->chunk_shift);
+		devpool_client_charge(pool->creator, have - moved);
 	}
 	return 0;
+
+give_back:
+	if (moved)
+		devpool_pool_uncharge(pool, moved);
+	mutex_unlock(&pool->lock);
+	/* While the addresses are still nobody else's. */
+	devpool_unreserve_pieces(range, place, place->nr_holes);
+	devpool_supply_announce(pool->device, have);
+	devpool_supply_put(pool->device, &chunks);
+	mutex_lock(&pool->lock);
+undo:
+	devpool_arena_undo(arena, place);
+	return err;
+}
+
+/*
+ * Could the request be served if all went well? What cannot is refused before it
+ * takes addresses and makes room for pieces, of which it may want a lot.
+ */
+static bool devpool_pool_could_have(struct devpool_pool *pool,
+				    struct devpool_client *client, u64 size)
+{
+	/* Wherever it goes, the first and the last piece may be there already. */
+	u64 needed = size >> pool->device->chunk_shift;
+
+	lockdep_assert_held(&pool->lock);
+	return needed <= devpool_supply_free(pool->device) +
+			 devpool_pool_returnable(pool) +
+			 devpool_client_resident(client) + 1;
 }
 
 /**
@@ -538,6 +572,8 @@ static noinline int devpool_pool_reserve_slow(struct devpool_pool *pool,
 			pool->tally.hits++;
 			return 0;
 		}
+		if (!devpool_pool_could_have(pool, client, size))
+			return -ENOSPC;
 		if (devpool_arena_place(arena, size, align, &place))
 			return devpool_pool_grow(pool, client, arena, &place, out);
 		err = devpool_pool_more_addresses(pool, arena, size);
@@ -585,6 +621,8 @@ int devpool_pool_reserve(struct devpool_member *member, u64 size, u64 align,
 		if (READ_ONCE(member->client->recent) != member)
 			WRITE_ONCE(member->client->recent, member);
 		*out = block;
+	} else if (err == -ENOSPC || err == -ENOMEM) {
+		tally->ooms++;
 	}
 	devpool_pool_unlock(pool);
 	return err;
@@ -789,20 +827,25 @@ int devpool_pool_empty(struct devpool_pool *pool, u32 flags, u64 keep,
  */
 u64 devpool_pool_reclaim(struct devpool_pool *pool, u64 nr, struct list_head *chunks)
 {
-	LIST_HEAD(taken);
+	unsigned long part;
+	u64 taken = 0;
 
 	mutex_lock(&pool->lock);
-	nr = min_t(u64, nr, devpool_pool_returnable(pool));
-	if (nr) {
-		devpool_pool_uncharge(pool, nr);
-		pool->tally.flushes++;
-		pool->nr_leaving += nr;
-		devpool_pool_take_out(pool, pool->arenas, nr, false, &taken);
-		pool->nr_leaving -= nr;
-		list_splice_tail(&taken, chunks);
+	for (;;) {
+		part = min3((unsigned long)min_t(u64, nr - taken, ULONG_MAX),
+			    devpool_pool_returnable(pool), DEVPOOL_FLUSH_BATCH);
+		if (!part)
+			break;
+		devpool_pool_uncharge(pool, part);
+		pool->nr_leaving += part;
+		devpool_pool_take_out(pool, pool->arenas, part, false, chunks);
+		pool->nr_leaving -= part;
+		taken += part;
 	}
+	if (taken)
+		pool->tally.flushes++;
 	devpool_pool_unlock(pool);
-	return nr;
+	return taken;
 }
 
 static int devpool_pool_close(struct inode *inode, struct file *file)

@@ -25,6 +25,7 @@
 #include <linux/atomic.h>
 #include <linux/cdev.h>
 #include <linux/device.h>
+#include <linux/gfp.h>
 #include <linux/kref.h>
 #include <linux/kthread.h>
 #include <linux/mm_types.h>
@@ -38,6 +39,12 @@
 
 #include "arena.h"
 #include "devpool_backend.h"
+
+/*
+ * For what grows with a request, which can be huge: it is charged to who asks, and
+ * a request that is too large for the machine fails and has nobody killed.
+ */
+#define DEVPOOL_GFP (GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN)
 
 /* Blocks up to this size, in bytes, are of the small arena. */
 #define DEVPOOL_SMALL_MAX (1ULL << 20)
@@ -155,6 +162,7 @@ struct devpool_addresses {
  * @cdev: the node
  * @backend: what supplies the memory
  * @index: N of /dev/devpoolN
+ * @has_node: its node exists
  * @chunk_shift: log2 of the chunk size
  * @inode: owns the address_space that all opens share, whatever inode they came
  *	through, so that one zap reaches every mapping
@@ -172,6 +180,7 @@ struct devpool_device {
 	struct cdev cdev;
 	const struct devpool_backend *backend;
 	u32 index;
+	bool has_node;
 	unsigned int chunk_shift;
 	struct inode *inode;
 	struct devpool_addresses low;
@@ -373,10 +382,12 @@ long devpool_client_ioctl(struct file *file, unsigned int cmd, unsigned long arg
 long devpool_pool_ioctl(struct file *file, unsigned int cmd, unsigned long arg);
 
 /* device.c */
+extern bool devpool_is_loaded;
 int devpool_class_init(void);
 void devpool_class_exit(void);
-int devpool_device_add(const struct devpool_backend *backend, u64 bytes,
-		       unsigned int chunk_shift, u64 clean_target);
+int devpool_device_make(const struct devpool_backend *backend, u64 bytes,
+			unsigned int chunk_shift, u64 clean_target);
+int devpool_devices_publish(void);
 void devpool_devices_remove(void);
 struct devpool_range *devpool_device_deal_range(struct devpool_device *device,
 						struct devpool_pool *pool,
@@ -410,6 +421,7 @@ void devpool_client_uncharge(struct devpool_client *client, u64 chunks);
 int devpool_client_free_block(struct devpool_client *client, u64 addr);
 void devpool_client_empty(struct devpool_client *client, u64 keep,
 			  struct devpool_emptied *emptied);
+u64 devpool_client_resident(struct devpool_client *client);
 u64 devpool_client_reclaim(struct devpool_client *client,
 			   const struct devpool_pool *requester, u64 nr,
 			   struct list_head *chunks);
@@ -465,6 +477,7 @@ void devpool_supply_init(struct devpool_device *device, u64 nr_chunks,
 void devpool_supply_exit(struct devpool_device *device);
 int devpool_supply_take(struct devpool_device *device, u64 nr,
 			struct list_head *chunks, u64 *missing);
+u64 devpool_supply_free(struct devpool_device *device);
 void devpool_supply_announce(struct devpool_device *device, u64 nr);
 void devpool_supply_put(struct devpool_device *device, struct list_head *chunks);
 u64 devpool_chunks_clean(struct devpool_device *device, struct list_head *chunks);
