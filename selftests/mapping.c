@@ -131,6 +131,72 @@ TEST_F(mapping, a_fault_brings_in_a_whole_chunk)
 		  after.ru_minflt - before.ru_minflt);
 }
 
+static long page_tables(void)
+{
+	char line[128];
+	long kib = -1;
+	FILE *f;
+
+	f = fopen("/proc/self/status", "re");
+	if (!f)
+		return -1;
+	while (fgets(line, sizeof(line), f))
+		if (sscanf(line, "VmPTE: %ld kB", &kib) == 1)
+			break;
+	fclose(f);
+	return kib;
+}
+
+/*
+ * Huge entries, where INFO says so and they fit: they need no page tables. A
+ * kernel that does not know them must not be given one.
+ */
+TEST_F(mapping, a_fault_makes_a_huge_entry)
+{
+	bool huge = self->info.out_features & DEVPOOL_FEATURE_HUGE_MAP;
+	long before;
+	__u64 addr;
+	char *p;
+
+	addr = test_alloc(self->fd, default_pool, 64 * MIB);
+	p = MAP(addr, 64 * MIB);
+	before = page_tables();
+	EXPECT_EQ(0, touch_all(p, 64 * MIB));
+	/* 32 tables of 4 KiB, or none */
+	EXPECT_EQ(huge && variant->congruent, page_tables() < before + 64);
+}
+
+/* Memory next to a mapping, below and above, is not the device's. */
+TEST_F(mapping, a_fault_stays_inside_its_mapping)
+{
+	__u64 addr = test_alloc(self->fd, default_pool, 8 * MIB);
+	char *p = MAP(addr, 8 * MIB);
+	char *around, *q;
+	__u64 i;
+
+	test_fill(p, 8 * MIB, 9);
+	around = mmap(NULL, 16 * MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, around);
+	madvise(around, 16 * MIB, MADV_NOHUGEPAGE);
+	q = (char *)(((uintptr_t)around + 4 * MIB) & ~(TEST_PMD - 1)) + 3 * MIB +
+	    (variant->congruent ? 0 : TEST_PAGE);
+	ASSERT_EQ(q, mmap(q, 2 * MIB, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+			  self->fd, (addr & ~(TEST_PAGE - 1)) + 3 * MIB));
+	/* From both of its ends */
+	EXPECT_EQ(0, test_touch(q + 2 * MIB - 8));
+	EXPECT_EQ(0, test_touch(q));
+	EXPECT_EQ(-1, test_differs(q, 2 * MIB, 9 + 3 * MIB / 8));
+	for (i = TEST_PAGE; i <= 2 * MIB; i += TEST_PAGE) {
+		EXPECT_EQ(-1, test_not_zero(q - i, TEST_PAGE));
+		EXPECT_EQ(-1, test_not_zero(q + 2 * MIB + i - TEST_PAGE, TEST_PAGE));
+		if (_metadata->exit_code)
+			break;
+	}
+	test_fill(q - MIB, MIB, 5);
+	test_fill(q + 2 * MIB, MIB, 5);
+	EXPECT_EQ(-1, test_differs(p, 8 * MIB, 9));
+}
+
 /* What is around a block can be mapped too: the library relies on it. */
 TEST_F(mapping, a_window_around_any_block)
 {

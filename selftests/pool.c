@@ -418,6 +418,25 @@ TEST_F(pool, P26_close_after_release)
 	close(again);
 }
 
+TEST_F(pool, P26_close_after_release_under_a_live_block)
+{
+	struct devpool_pool_stat before;
+	struct devpool_pool_id id;
+	__u64 addr;
+	int pool;
+
+	pool = test_pool_create(self->fd, &id);
+	addr = test_alloc(self->fd, id, 3 * MIB);
+	test_empty_cache(pool, default_pool, DEVPOOL_EMPTY_RELEASE, 0);
+	before = test_pool_stat(self->fd, id);
+	EXPECT_EQ(0, before.out_use_count);
+	EXPECT_EQ(DEVPOOL_STATE_FREEABLE, before.out_state);
+	close(pool);
+	EXPECT_SAME(before, test_pool_stat(self->fd, id));
+	test_free(self->fd, addr);
+	test_err_pool_stat(ENOENT, self->fd, id);
+}
+
 TEST_F(pool, release_under_a_live_block)
 {
 	struct devpool_empty_cache r;

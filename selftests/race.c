@@ -706,8 +706,8 @@ static void *shared_pool_allocate(void *p)
 
 	while (test_now() < s->deadline) {
 		for (i = 0; i < 16; i++) {
-			ret = devpool_alloc_raw(s->fd, shared_pool_id(s), (i % 2 ? 3 * MIB : 8 * KIB),
-						&addr[i]);
+			ret = devpool_alloc_raw(s->fd, shared_pool_id(s),
+						i % 2 ? 3 * MIB : 8 * KIB, &addr[i]);
 			shared_pool_judge(s, ret, __LINE__);
 			if (ret)
 				addr[i] = 0;
@@ -798,6 +798,65 @@ TEST_F_TIMEOUT(shared, pool_is_closed_while_others_use_it, RACE_TIMEOUT)
 	EXPECT_EQ(0, test_stats(s.fd).out_blocks.current);
 	EXPECT_EQ(0, test_stats(s.fd).out_resident.current);
 	close(s.fd);
+	EXPECT_BASE(self->base, self->index);
+}
+
+/* P26: of two at once one releases, and the other finds it done. */
+struct twice {
+	pthread_barrier_t barrier;
+	__u64 deadline;
+	int pool;
+	int ret[2];
+	bool over;
+};
+
+static void *release_at_once(void *p)
+{
+	struct devpool_empty_cache empty;
+	struct twice *t = p;
+
+	for (;;) {
+		pthread_barrier_wait(&t->barrier);
+		if (t->over)
+			return NULL;
+		t->ret[1] = devpool_empty_cache_raw(t->pool, default_pool,
+						    DEVPOOL_EMPTY_RELEASE, 0, &empty);
+		pthread_barrier_wait(&t->barrier);
+	}
+}
+
+TEST_F_TIMEOUT(shared, P26_released_twice_at_once, RACE_TIMEOUT)
+{
+	struct twice t = { .deadline = deadline_in(10) };
+	struct devpool_empty_cache empty;
+	struct devpool_pool_stat stat;
+	struct devpool_pool_id id;
+	pthread_t thread;
+	__u64 addr;
+	int fd;
+
+	fd = test_open(self->index);
+	pthread_barrier_init(&t.barrier, NULL, 2);
+	ASSERT_EQ(0, pthread_create(&thread, NULL, release_at_once, &t));
+	while (test_now() < t.deadline && !_metadata->exit_code) {
+		t.pool = test_pool_create(fd, &id);
+		addr = test_alloc(fd, id, 512);
+		pthread_barrier_wait(&t.barrier);
+		t.ret[0] = devpool_empty_cache_raw(t.pool, default_pool,
+						   DEVPOOL_EMPTY_RELEASE, 0, &empty);
+		pthread_barrier_wait(&t.barrier);
+		EXPECT_EQ(-ENOENT, t.ret[0] + t.ret[1]);
+		stat = test_pool_stat(fd, id);
+		EXPECT_EQ(0, stat.out_use_count);
+		EXPECT_EQ(DEVPOOL_STATE_FREEABLE, stat.out_state);
+		close(t.pool);
+		test_free(fd, addr);
+		test_err_pool_stat(ENOENT, fd, id);
+	}
+	t.over = true;
+	pthread_barrier_wait(&t.barrier);
+	pthread_join(thread, NULL);
+	close(fd);
 	EXPECT_BASE(self->base, self->index);
 }
 
