@@ -900,7 +900,7 @@ TEST_F(large, a_terabyte_in_one_block)
 
 /* A14: steps by chance against a model of what must come out */
 
-#define MODEL_BLOCKS 256
+#define MODEL_BLOCKS 512
 #define MODEL_POOLS 512
 #define MODEL_SLOTS 4
 #define MODEL_WINDOWS 64
@@ -1078,7 +1078,8 @@ TEST_F_TIMEOUT(full, A14_random_steps, 300)
 	struct model *m = &model;
 	struct devpool_empty_cache empty;
 	struct model_block b;
-	unsigned int served = 0;
+	unsigned int served = 0, pressed = 0;
+	struct devpool_stats stats;
 	struct model_pool *p;
 	unsigned int step;
 	const char *wrong;
@@ -1101,17 +1102,19 @@ TEST_F_TIMEOUT(full, A14_random_steps, 300)
 	for (step = 0; step < steps; step++) {
 		int what = model_choose(m, 1000);
 
-		if (what < 480) {
+		/* More come than go, so that it is mostly as full as it may be. */
+		if (what < 560) {
 			b.pool = m->slot[model_choose(m, MODEL_SLOTS)];
 			b.requested = model_size(m);
 			b.serial = ++m->serial;
-			if (m->blocks == MODEL_BLOCKS || m->live + b.requested > m->cap / 3)
+			if (m->blocks == MODEL_BLOCKS || m->live + b.requested > m->cap * 3 / 5)
 				goto free;
 			p = &m->pool[b.pool];
 			ret = devpool_alloc_align_raw(m->fd, p->id, b.requested, 0, &b.addr,
 						      &b.bytes);
 			if (ret == -ENOSPC) {
 				/* Live pools keep what they cache. Now they do not. */
+				pressed++;
 				for (i = 1; i < MODEL_SLOTS; i++)
 					test_empty_cache(m->fd, m->pool[m->slot[i]].id,
 							 DEVPOOL_EMPTY_TRIM, 0);
@@ -1195,8 +1198,12 @@ free:
 				  test_stats(m->fd).out_resident.current);
 		}
 	}
+	stats = test_stats(m->fd);
+	TH_LOG("served %u, not without a trim %u, peak of %llu MiB, recycles %llu", served,
+	       pressed, stats.out_resident.peak / MIB, stats.out_recycles);
 	/* Not a test of nothing */
 	EXPECT_LT(steps / 4, served);
+	EXPECT_NE(0, stats.out_recycles);
 	while (m->blocks) {
 		b = m->block[--m->blocks];
 		wrong = model_check(m, &b);
