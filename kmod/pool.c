@@ -60,16 +60,13 @@ u32 devpool_pool_state(const struct devpool_pool *pool)
 }
 
 /*
- * Takes up to @max returnable chunks, those of @first before the other arena's,
- * makes sure that nobody sees them any more, and adds them to a list. They are
- * nobody's afterwards;
- * with @announce the device knows that they are coming back. Lets go of the
- * pool's lock in between.
+ * Takes @nr of the returnable chunks, those of @first before the other arena's,
+ * makes sure that nobody sees them any more, and adds them to a list. Lets go of
+ * the pool's lock in between.
  */
-static unsigned long devpool_pool_take_out(struct devpool_pool *pool,
-					   struct devpool_arena *first,
-					   unsigned long max, bool announce,
-					   struct list_head *chunks)
+static void devpool_pool_take_out(struct devpool_pool *pool,
+				  struct devpool_arena *first, unsigned long nr,
+				  struct list_head *chunks)
 {
 	struct devpool_arena *other;
 	unsigned long taken;
@@ -77,14 +74,10 @@ static unsigned long devpool_pool_take_out(struct devpool_pool *pool,
 
 	lockdep_assert_held(&pool->lock);
 	other = first == pool->arenas ? pool->arenas + 1 : pool->arenas;
-	taken = devpool_arena_detach(first, max, &leaving);
-	taken += devpool_arena_detach(other, max - taken, &leaving);
-	if (!taken)
-		return 0;
+	taken = devpool_arena_detach(first, nr, &leaving);
+	devpool_arena_detach(other, nr - taken, &leaving);
 	mutex_unlock(&pool->lock);
 
-	if (announce)
-		devpool_supply_announce(pool->device, taken);
 	devpool_device_zap(pool->device, &leaving);
 
 	mutex_lock(&pool->lock);
@@ -92,7 +85,6 @@ static unsigned long devpool_pool_take_out(struct devpool_pool *pool,
 	devpool_arena_detached(other, &leaving);
 	list_splice_tail(&leaving, chunks);
 	wake_up_all(&pool->flushed);
-	return taken;
 }
 
 /* The chunks are not the pool's any more: the books, before they are moved. */
@@ -115,9 +107,11 @@ static unsigned long devpool_pool_flush(struct devpool_pool *pool, unsigned long
 			  DEVPOOL_FLUSH_BATCH);
 		if (!nr)
 			break;
+		/* At no time are they neither resident nor free. */
+		devpool_supply_announce(pool->device, nr);
 		devpool_pool_uncharge(pool, nr);
 		pool->nr_leaving += nr;
-		devpool_pool_take_out(pool, pool->arenas, nr, true, &chunks);
+		devpool_pool_take_out(pool, pool->arenas, nr, &chunks);
 		mutex_unlock(&pool->lock);
 
 		devpool_supply_put(pool->device, &chunks);
@@ -473,7 +467,7 @@ static int devpool_pool_grow(struct devpool_pool *pool, struct devpool_client *c
 		nr = devpool_pool_returnable(pool);
 		if (nr >= missing) {
 			nr = min(missing, DEVPOOL_FLUSH_BATCH);
-			devpool_pool_take_out(pool, arena, nr, false, &chunks);
+			devpool_pool_take_out(pool, arena, nr, &chunks);
 			moved += nr;
 		} else {
 			nr = missing - nr;
@@ -500,12 +494,12 @@ static int devpool_pool_grow(struct devpool_pool *pool, struct devpool_client *c
 	return 0;
 
 give_back:
+	devpool_supply_announce(pool->device, have);
 	if (moved)
 		devpool_pool_uncharge(pool, moved);
 	mutex_unlock(&pool->lock);
 	/* While the addresses are still nobody else's. */
 	devpool_unreserve_pieces(range, place, place->nr_holes);
-	devpool_supply_announce(pool->device, have);
 	devpool_supply_put(pool->device, &chunks);
 	mutex_lock(&pool->lock);
 undo:
@@ -522,11 +516,13 @@ static bool devpool_pool_could_have(struct devpool_pool *pool,
 {
 	/* Wherever it goes, the first and the last piece may be there already. */
 	u64 needed = size >> pool->device->chunk_shift;
+	u64 available;
 
 	lockdep_assert_held(&pool->lock);
-	return needed <= devpool_supply_free(pool->device) +
-			 devpool_pool_returnable(pool) +
-			 devpool_client_resident(client) + 1;
+	/* In the order in which a flush moves chunks from the one to the other. */
+	available = devpool_pool_returnable(pool) + devpool_client_resident(client);
+	available += devpool_supply_free(pool->device) + 1;
+	return needed <= available;
 }
 
 /**
@@ -838,7 +834,7 @@ u64 devpool_pool_reclaim(struct devpool_pool *pool, u64 nr, struct list_head *ch
 			break;
 		devpool_pool_uncharge(pool, part);
 		pool->nr_leaving += part;
-		devpool_pool_take_out(pool, pool->arenas, part, false, chunks);
+		devpool_pool_take_out(pool, pool->arenas, part, chunks);
 		pool->nr_leaving -= part;
 		taken += part;
 	}
