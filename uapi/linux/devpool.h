@@ -362,8 +362,9 @@ enum devpool_empty_flags {
  * is named keeps its cache, and the answer says what stands.
  *
  * With DEVPOOL_EMPTY_RELEASE the pool file gives up its reference; if that was
- * the last one the pool's cache is flushed. Every later command on the file is
- * ENOENT, and its close does nothing more.
+ * the last one the pool's cache is flushed, whatever @keep says; else
+ * DEVPOOL_EMPTY_TRIM and @keep mean what they do without it. Every later command
+ * on the file is ENOENT, and its close does nothing more.
  *
  * Errors: ENOENT (a pool that the client does not know, a pool file that was
  * released), EINVAL (an id on a pool file, RELEASE on a device file). EFAULT
