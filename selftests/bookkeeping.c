@@ -61,27 +61,11 @@ static __u64 bytes_of(const struct caches *c, const char *name)
 	return 0;
 }
 
-static long long meminfo(const char *name)
-{
-	long long kib = -1;
-	char line[128];
-	FILE *f;
-
-	f = fopen("/proc/meminfo", "re");
-	if (!f)
-		return -1;
-	while (fgets(line, sizeof(line), f))
-		if (!strncmp(line, name, strlen(name)) && line[strlen(name)] == ':')
-			kib = strtoll(line + strlen(name) + 1, NULL, 10);
-	fclose(f);
-	return kib * 1024;
-}
-
 /* All that can be kernel memory: what the process itself uses is not in it. */
 static long long kernel_bytes(void)
 {
-	return meminfo("Slab") + meminfo("VmallocUsed") + meminfo("Percpu") +
-	       meminfo("KernelStack");
+	return test_meminfo("Slab") + test_meminfo("VmallocUsed") + test_meminfo("Percpu") +
+	       test_meminfo("KernelStack");
 }
 
 /* Where the addresses are noted: made and touched before anything is counted */
@@ -110,7 +94,7 @@ FIXTURE_SETUP(bookkeeping)
 	test_empty_cache(self->fd, default_pool, 0, 0);
 	read_caches(&self->before);
 	self->kernel = kernel_bytes();
-	self->free = meminfo("MemFree");
+	self->free = test_meminfo("MemFree");
 }
 
 FIXTURE_TEARDOWN(bookkeeping)
@@ -152,7 +136,7 @@ TEST_F_TIMEOUT(bookkeeping, of_a_million_blocks, 240)
 	EXPECT_GE(most, grown);
 	EXPECT_GE(most, kernel_bytes() - self->kernel);
 	/* And nowhere else: pages, which no list has, too */
-	EXPECT_GE(most + 8 * NOISE, self->free - meminfo("MemFree"));
+	EXPECT_GE(most + 8 * NOISE, self->free - test_meminfo("MemFree"));
 
 	/* Giving them back needs nothing. */
 	for (i = 0; i < BLOCKS; i += 2)
@@ -178,7 +162,7 @@ TEST_F_TIMEOUT(bookkeeping, of_a_million_chunks, 120)
 	EXPECT_LT(chunks * 16, grown);
 	EXPECT_GE(most, grown);
 	EXPECT_GE(most, kernel_bytes() - self->kernel);
-	EXPECT_GE(most + 8 * NOISE, self->free - meminfo("MemFree"));
+	EXPECT_GE(most + 8 * NOISE, self->free - test_meminfo("MemFree"));
 	test_free(self->fd, block);
 	test_empty_cache(self->fd, default_pool, 0, 0);
 	EXPECT_EQ(0, devpool_sysfs(self->index, "used"));

@@ -89,6 +89,23 @@ static inline long long devpool_sysfs(int index, const char *name)
 	return n == 1 ? value : -1;
 }
 
+/* A line of /proc/meminfo, in bytes; below 0 if there is none */
+static inline long long test_meminfo(const char *name)
+{
+	long long kib = -1;
+	char line[128];
+	FILE *f;
+
+	f = fopen("/proc/meminfo", "re");
+	if (!f)
+		return -1;
+	while (fgets(line, sizeof(line), f))
+		if (!strncmp(line, name, strlen(name)) && line[strlen(name)] == ':')
+			kib = strtoll(line + strlen(name) + 1, NULL, 10);
+	fclose(f);
+	return kib * 1024;
+}
+
 /* What a device owes to its clients: all 0 when there are none. */
 struct test_base {
 	long long used;

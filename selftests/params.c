@@ -604,22 +604,6 @@ static long long slab_bytes(bool *ours)
 	return sum;
 }
 
-static long long meminfo(const char *name)
-{
-	long long kib = -1;
-	char line[128];
-	FILE *f;
-
-	f = fopen("/proc/meminfo", "re");
-	if (!f)
-		return -1;
-	while (fgets(line, sizeof(line), f))
-		if (!strncmp(line, name, strlen(name)) && line[strlen(name)] == ':')
-			kib = strtoll(line + strlen(name) + 1, NULL, 10);
-	fclose(f);
-	return kib * 1024;
-}
-
 #define LOADS 20
 
 /* A life between loading and unloading */
@@ -705,8 +689,8 @@ TEST_F_TIMEOUT(params, nothing_stays_behind, 120)
 	if (slabs < 0)
 		SKIP(return, "no /proc/slabinfo");
 	usleep(200000);
-	before = slab_bytes(&ours) + meminfo("VmallocUsed") + meminfo("Percpu");
-	free = meminfo("MemFree");
+	before = slab_bytes(&ours) + test_meminfo("VmallocUsed") + test_meminfo("Percpu");
+	free = test_meminfo("MemFree");
 	for (i = 0; i < LOADS; i++) {
 		ASSERT_EQ(0, load_live_unload());
 		/* And one that fails half-way */
@@ -719,8 +703,8 @@ TEST_F_TIMEOUT(params, nothing_stays_behind, 120)
 	 */
 	for (i = 0; i < 50; i++) {
 		usleep(200000);
-		after = slab_bytes(&ours) + meminfo("VmallocUsed") + meminfo("Percpu");
-		lost = free - meminfo("MemFree");
+		after = slab_bytes(&ours) + test_meminfo("VmallocUsed") + test_meminfo("Percpu");
+		lost = free - test_meminfo("MemFree");
 		if (after - before < LOADS * 4096 && lost < LOADS * 1024 * 1024)
 			break;
 	}
