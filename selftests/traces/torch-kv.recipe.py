@@ -9,7 +9,7 @@ a prompt and how many answers to it are wanted. The prompt goes through the
 model once and leaves keys and values in each layer, the cache, which is then
 repeated for the answers. Each further token of them lengthens the cache by
 torch.cat: a new tensor, a little larger, before the old one is given back. An
-answer that is complete leaves its batch, and the cache shrinks by a row. Three
+answer that is complete leaves its batch, and the cache shrinks by a row. Four
 requests are served in turn, a token each; the next one comes when one ends.
 
 Weights, prompts, lengths and the tokens drawn are seeded; lengths do not depend
@@ -22,8 +22,8 @@ import random
 import subprocess
 import sys
 
-LAYERS, WIDTH, HEADS, VOCAB, CONTEXT = 4, 512, 8, 8192, 512
-REQUESTS, AT_ONCE, MIN = 12, 3, 32768
+LAYERS, WIDTH, HEADS, VOCAB, CONTEXT = 4, 256, 8, 8192, 640
+REQUESTS, AT_ONCE, MIN = 9, 4, 32768
 
 
 def serve():
@@ -93,7 +93,7 @@ def serve():
     torch.manual_seed(1)
     rng = random.Random(1)
     model = Decoder().eval()
-    waiting = [(rng.randrange(32, 385), [rng.randrange(8, 65) for _ in range(rng.randrange(1, 5))])
+    waiting = [(rng.randint(64, 512), [rng.randint(8, 80) for _ in range(rng.randint(1, 8))])
                for _ in range(REQUESTS)]
     served = []
     with torch.no_grad():
