@@ -58,22 +58,44 @@
  *
  * A call that fails changes no block, reference, pool or attribute. Counters
  * of events may differ, and caches may have been given back on the way. The
- * only exception: an EMPTY_CACHE whose report cannot be copied out returns
- * EFAULT with the act done.
+ * only exception: an EMPTY_CACHE or a POOL_PUT whose report cannot be copied out
+ * returns EFAULT with the act done.
+ */
+
+/**
+ * DOC: which pools a client knows
+ *
+ * An id is good only for who knows its pool. A client knows the pools whose ids
+ * it minted, and those of which it is a member: in which it has a reference, a
+ * block or a route. Any other id is ENOENT, whoever's it is. So is an id of the
+ * client's own whose pool does not exist, or no longer exists, but for
+ * POOL_CREATE and POOL_GET, which create it. {0,0} names no pool and means the
+ * client's default pool, which has no references to be got or put: where a
+ * command needs a pool that has, {0,0} is EINVAL.
  */
 
 /*
- * Numbers are grouped (0x00 blocks, 0x10 pools, 0x20 streams, 0x30 views) and
+ * Numbers are grouped (0x00 blocks, 0x10 pools, 0x20 streams, 0x30 views
+ * and limits) and
  * are never used again for something else.
  */
 enum {
 	DEVPOOL_CMD_INFO = 0x00,
 	DEVPOOL_CMD_ALLOC = 0x01,
 	DEVPOOL_CMD_FREE = 0x02,
+	DEVPOOL_CMD_RETAIN = 0x04,
+	DEVPOOL_CMD_POOL_ID = 0x10,
 	DEVPOOL_CMD_POOL_CREATE = 0x11,
+	DEVPOOL_CMD_POOL_GET = 0x12,
+	DEVPOOL_CMD_POOL_PUT = 0x13,
+	DEVPOOL_CMD_POOL_ATTR = 0x14,
 	DEVPOOL_CMD_POOL_STAT = 0x15,
 	DEVPOOL_CMD_EMPTY_CACHE = 0x16,
+	DEVPOOL_CMD_ROUTE_BEGIN = 0x18,
+	DEVPOOL_CMD_ROUTE_END = 0x19,
 	DEVPOOL_CMD_STATS = 0x30,
+	DEVPOOL_CMD_SNAPSHOT = 0x31,
+	DEVPOOL_CMD_LIMIT = 0x32,
 };
 
 /**
@@ -90,8 +112,9 @@ enum {
  * @first: 0 for pools that users made, else the number of a graph capture's
  * @second: the number of a user's pool, else 0
  *
- * {0,0} names no pool: the default pool of the client. Ids are never used
- * twice while the module is loaded.
+ * {0,0} names no pool: the default pool of the client. No id is minted twice
+ * while the module is loaded; whoever minted one may create its pool anew after
+ * that is gone.
  */
 struct devpool_pool_id {
 	__aligned_u64 first;
@@ -103,10 +126,30 @@ struct devpool_pool_id {
  * @DEVPOOL_FEATURE_MMAP: blocks of this device can be mapped
  * @DEVPOOL_FEATURE_HUGE_MAP: a fault brings in a whole PMD_SIZE of memory by
  *	one entry where the memory and the mapping allow it
+ * @DEVPOOL_FEATURE_ZERO: ALLOC knows DEVPOOL_ALLOC_ZERO
+ * @DEVPOOL_FEATURE_EXPORTABLE: ALLOC knows DEVPOOL_ALLOC_EXPORTABLE
+ * @DEVPOOL_FEATURE_SHARE: pools can be attached (POOL_GET), blocks retained
+ *	(RETAIN)
+ * @DEVPOOL_FEATURE_ROUTES: there are ROUTE_BEGIN and ROUTE_END
+ * @DEVPOOL_FEATURE_LIMITS: there is LIMIT, and pools have DEVPOOL_ATTR_LIMIT and
+ *	DEVPOOL_ATTR_RELEASE_THRESHOLD
+ * @DEVPOOL_FEATURE_STABLE: pools can be DEVPOOL_POOL_STABLE
+ * @DEVPOOL_FEATURE_NO_SPLIT: pools can be DEVPOOL_POOL_NO_SPLIT
+ * @DEVPOOL_FEATURE_SPARES: EMPTY_CACHE knows DEVPOOL_EMPTY_KEEP_PHYSICAL
+ * @DEVPOOL_FEATURE_SNAPSHOT: there is SNAPSHOT, and STATS of the whole device
  */
 enum devpool_feature {
 	DEVPOOL_FEATURE_MMAP = 1 << 0,
 	DEVPOOL_FEATURE_HUGE_MAP = 1 << 1,
+	DEVPOOL_FEATURE_ZERO = 1 << 2,
+	DEVPOOL_FEATURE_EXPORTABLE = 1 << 3,
+	DEVPOOL_FEATURE_SHARE = 1 << 4,
+	DEVPOOL_FEATURE_ROUTES = 1 << 5,
+	DEVPOOL_FEATURE_LIMITS = 1 << 6,
+	DEVPOOL_FEATURE_STABLE = 1 << 7,
+	DEVPOOL_FEATURE_NO_SPLIT = 1 << 8,
+	DEVPOOL_FEATURE_SPARES = 1 << 9,
+	DEVPOOL_FEATURE_SNAPSHOT = 1 << 10,
 };
 
 /**
@@ -124,8 +167,8 @@ enum devpool_feature {
  * @out_max_pools: most pools that one client can have created at a time
  * @out_max_streams: most streams of a client, 0 where there are none
  * @out_max_points: most open points of a stream, 0 where there are none
- * @out_max_routes: most routes of a client, 0 where there are none
- * @out_max_blocks: most blocks that one client can hold at a time
+ * @out_max_routes: most routes of a client at a time
+ * @out_max_blocks: most blocks that one client can hold references on at a time
  * @out_max_batch: most operations of a batch, 0 where there are none
  *
  * On a device file and on a pool file: what the device is. Changes nothing.
@@ -153,27 +196,42 @@ struct devpool_info {
 #define DEVPOOL_IOC_INFO _IO(DEVPOOL_TYPE, DEVPOOL_CMD_INFO)
 
 /**
+ * enum devpool_alloc_flags - flags of &struct devpool_alloc
+ * @DEVPOOL_ALLOC_ZERO: every byte of the block is zero
+ * @DEVPOOL_ALLOC_EXPORTABLE: the block begins and ends on a page, so that it can
+ *	be shared page by page
+ */
+enum devpool_alloc_flags {
+	DEVPOOL_ALLOC_ZERO = 1 << 0,
+	DEVPOOL_ALLOC_EXPORTABLE = 1 << 1,
+};
+
+/**
  * struct devpool_alloc - ioctl(DEVPOOL_IOC_ALLOC)
  * @size: sizeof(struct devpool_alloc)
- * @flags: must be 0
+ * @flags: bits of &enum devpool_alloc_flags
  * @bytes: size of the block wanted
  * @align: alignment of its address, a power of two up to the chunk size;
  *	0 for none beyond the granule
- * @pool: the pool to take it from, {0,0} for the client's default pool
+ * @pool: the pool to take it from; {0,0} for where the client's latest route that
+ *	matches leads (ROUTE_BEGIN), without one the client's default pool
  * @stream: the stream that will use it; 0, the host, is the only one
  * @__reserved: must be 0
  * @timeout: how long to wait for memory that is still in use
  * @user_addr: must be 0
  * @out_addr: address of the block: what FREE takes, and the mmap() offset
- * @out_bytes: size of the block, @bytes rounded up to the granule
+ * @out_bytes: size of the block: @bytes rounded up to the granule, to the page
+ *	size with DEVPOOL_ALLOC_EXPORTABLE; in a pool that is DEVPOOL_POOL_NO_SPLIT
+ *	whole chunks, of which there may be more than asked for
  *
- * On a device file: takes a block from a pool. The client owns the block until
- * it frees it or its file is closed. What the block holds is zero or what this
- * pool last wrote there.
+ * On a device file: takes a block from a pool. The client has a reference on the
+ * block until it frees it or its file is closed. What the block holds is zero or
+ * what this pool last wrote there.
  *
  * Errors: EINVAL (no bytes, an alignment that is none, a size that overflows),
  * ENOENT (a pool that the client does not know or that nothing refers to, a
- * stream that is not there), ENOSPC, EDQUOT (blocks), ENOMEM.
+ * stream that is not there), ENOSPC, EDQUOT (blocks, the pool's limit, the
+ * limit of the client that created the pool), ENOMEM.
  */
 struct devpool_alloc {
 	__u32 size;
@@ -194,12 +252,14 @@ struct devpool_alloc {
  * struct devpool_free - ioctl(DEVPOOL_IOC_FREE)
  * @size: sizeof(struct devpool_free)
  * @flags: must be 0
- * @addr: address of a block of this client, as ALLOC returned it
+ * @addr: address of a block on which this client has a reference
  *
- * On a device file: the block goes back to its pool's cache. Never allocates
- * memory and, for a block of this client, never fails.
+ * On a device file: gives the client's reference up. With the last one, whoever
+ * had it, the block goes back to its pool's cache. Never allocates memory and,
+ * where there is a reference, never fails.
  *
- * Errors: ENOENT (not the address of a live block that this client owns).
+ * Errors: ENOENT (not the address of a live block on which this client has a
+ * reference).
  */
 struct devpool_free {
 	__u32 size;
@@ -209,13 +269,77 @@ struct devpool_free {
 #define DEVPOOL_IOC_FREE _IO(DEVPOOL_TYPE, DEVPOOL_CMD_FREE)
 
 /**
+ * struct devpool_retain - ioctl(DEVPOOL_IOC_RETAIN)
+ * @size: sizeof(struct devpool_retain)
+ * @flags: must be 0
+ * @addr: address of a live block of a pool that this client knows
+ *
+ * On a device file: gives this client a reference of its own on a block that
+ * another client has allocated. It drops it by FREE, or when its file is closed.
+ *
+ * Errors: ENOENT (not the address of a live block of a pool that the client
+ * knows), EBUSY (it has a reference), EDQUOT (blocks), ENOMEM.
+ */
+struct devpool_retain {
+	__u32 size;
+	__u32 flags;
+	__aligned_u64 addr;
+};
+#define DEVPOOL_IOC_RETAIN _IO(DEVPOOL_TYPE, DEVPOOL_CMD_RETAIN)
+
+/**
+ * enum devpool_pool_id_flags - flags of &struct devpool_pool_id_new
+ * @DEVPOOL_POOL_ID_CAPTURE: an id for a graph capture, {n,0}, instead of {0,n}
+ */
+enum devpool_pool_id_flags {
+	DEVPOOL_POOL_ID_CAPTURE = 1 << 0,
+};
+
+/**
+ * struct devpool_pool_id_new - ioctl(DEVPOOL_IOC_POOL_ID)
+ * @size: sizeof(struct devpool_pool_id_new)
+ * @flags: bits of &enum devpool_pool_id_flags
+ * @out_pool: the id
+ *
+ * On a device file: mints an id, whose number is larger than that of any id of
+ * the same kind that this client has minted before. There is no pool yet, and
+ * nothing is held for one: POOL_CREATE or POOL_GET makes it.
+ *
+ * Errors: ENOSPC (ids are used up).
+ */
+struct devpool_pool_id_new {
+	__u32 size;
+	__u32 flags;
+	struct devpool_pool_id out_pool;
+};
+#define DEVPOOL_IOC_POOL_ID _IO(DEVPOOL_TYPE, DEVPOOL_CMD_POOL_ID)
+
+/**
+ * enum devpool_pool_flags - flags of &struct devpool_pool_create
+ * @DEVPOOL_POOL_STABLE: an address that was handed out keeps its memory, with
+ *	what is in it, for as long as the pool is live, free or not: requests move
+ *	no chunks, and only DEVPOOL_EMPTY_TRIM takes some away
+ * @DEVPOOL_POOL_NO_SPLIT: every block begins and ends on a chunk. No request
+ *	takes a part of a free block, and free blocks do not become one. (What
+ *	gives back some chunks, such as &struct devpool_empty_cache.keep, cuts free
+ *	blocks.)
+ * @DEVPOOL_POOL_THRESHOLD: release_threshold counts
+ */
+enum devpool_pool_flags {
+	DEVPOOL_POOL_STABLE = 1 << 0,
+	DEVPOOL_POOL_NO_SPLIT = 1 << 1,
+	DEVPOOL_POOL_THRESHOLD = 1 << 4,
+};
+
+/**
  * struct devpool_pool_create - ioctl(DEVPOOL_IOC_POOL_CREATE)
  * @size: sizeof(struct devpool_pool_create)
- * @flags: must be 0
+ * @flags: bits of &enum devpool_pool_flags
  * @pool: an id that this client has minted, or {0,0} to mint one
- * @limit: must be 0
+ * @limit: see DEVPOOL_ATTR_LIMIT
  * @reserve: must be 0
- * @release_threshold: must be 0
+ * @release_threshold: see DEVPOOL_ATTR_RELEASE_THRESHOLD; must be 0 without
+ *	DEVPOOL_POOL_THRESHOLD
  * @out_pool: id of the pool
  * @out_fd: the pool file, opened with O_CLOEXEC
  * @__reserved: must be 0
@@ -224,8 +348,9 @@ struct devpool_free {
  * holds. When the last descriptor of the pool file is closed and nothing else
  * refers to the pool, its cache returns to the device.
  *
- * Errors: ENOENT (an id that this client has not minted), EBUSY (the id's pool
- * exists), EDQUOT (pools), ENOSPC (ids are used up), ENOMEM, EMFILE, ENFILE.
+ * Errors: EINVAL (a limit that overflows, a threshold without its flag or for a
+ * stable pool), ENOENT (an id that this client has not minted), EBUSY (the id's
+ * pool exists), EDQUOT (pools), ENOSPC (ids are used up), ENOMEM, EMFILE, ENFILE.
  */
 struct devpool_pool_create {
 	__u32 size;
@@ -239,6 +364,128 @@ struct devpool_pool_create {
 	__u32 __reserved;
 };
 #define DEVPOOL_IOC_POOL_CREATE _IO(DEVPOOL_TYPE, DEVPOOL_CMD_POOL_CREATE)
+
+/**
+ * enum devpool_pool_get_flags - flags of &struct devpool_pool_get
+ * @DEVPOOL_POOL_GET_FD: the pool is that of a pool file
+ */
+enum devpool_pool_get_flags {
+	DEVPOOL_POOL_GET_FD = 1 << 0,
+};
+
+/**
+ * struct devpool_pool_get - ioctl(DEVPOOL_IOC_POOL_GET)
+ * @size: sizeof(struct devpool_pool_get)
+ * @flags: bits of &enum devpool_pool_get_flags
+ * @pool: the pool; {0,0} with DEVPOOL_POOL_GET_FD
+ * @fd: with DEVPOOL_POOL_GET_FD: a descriptor of the pool file, which stays the
+ *	caller's; otherwise 0
+ * @out_use_count: references on the pool, this one included
+ * @out_pool: id of the pool
+ *
+ * On a device file: gives this client a reference on a pool, until POOL_PUT or
+ * until its file is closed. By id: the pool is created if this client has minted
+ * the id and there is none; one that nothing referred to is live again, with what
+ * it had cached. By pool file (to *attach*): the client knows the pool from now
+ * on, whoever created it.
+ *
+ * Only a pool that never had a pool file keeps its cache when nothing refers to
+ * it any more.
+ *
+ * Errors: EINVAL ({0,0}; an id or a descriptor where it is not asked for; a pool
+ * file of another device), EBADF (not a pool file), ENOENT (a pool that the client
+ * does not know, a pool file that was released), EDQUOT (pools, references),
+ * ENOMEM.
+ */
+struct devpool_pool_get {
+	__u32 size;
+	__u32 flags;
+	struct devpool_pool_id pool;
+	__s32 fd;
+	__u32 out_use_count;
+	struct devpool_pool_id out_pool;
+};
+#define DEVPOOL_IOC_POOL_GET _IO(DEVPOOL_TYPE, DEVPOOL_CMD_POOL_GET)
+
+/**
+ * struct devpool_pool_put - ioctl(DEVPOOL_IOC_POOL_PUT)
+ * @size: sizeof(struct devpool_pool_put)
+ * @flags: must be 0
+ * @pool: the pool
+ * @out_use_count: references that are left
+ * @__reserved: must be 0
+ *
+ * On a device file: drops a reference that this client has got by POOL_GET. If
+ * that was the last of all, and the pool has had a pool file, its cache returns to
+ * the device; a pool that never had one keeps it until EMPTY_CACHE, until memory
+ * is short, or until the client's file is closed. A pool with nothing in it is
+ * gone. Never allocates memory.
+ *
+ * Errors: EINVAL ({0,0}), ENOENT (a pool that the client does not know, or on
+ * which it has no such reference). EFAULT where only the report could not be
+ * copied out: the act is done.
+ */
+struct devpool_pool_put {
+	__u32 size;
+	__u32 flags;
+	struct devpool_pool_id pool;
+	__u32 out_use_count;
+	__u32 __reserved;
+};
+#define DEVPOOL_IOC_POOL_PUT _IO(DEVPOOL_TYPE, DEVPOOL_CMD_POOL_PUT)
+
+/**
+ * enum devpool_attr - attributes of a pool
+ * @DEVPOOL_ATTR_LIMIT: bytes that may be resident or spare in the pool, rounded up
+ *	to whole chunks; 0 for no limit, which is the default. A request that needs
+ *	more is EDQUOT. Set below what there is, it takes nothing away
+ * @DEVPOOL_ATTR_RELEASE_THRESHOLD: bytes of cache that the pool may keep. After a
+ *	FREE, and when it is set, chunks without a live or pending byte are given
+ *	back until no more than that is resident or spare without being live or
+ *	pending. The default, the largest number, keeps all. Not for a pool that is
+ *	DEVPOOL_POOL_STABLE
+ */
+enum devpool_attr {
+	DEVPOOL_ATTR_LIMIT = 0,
+	DEVPOOL_ATTR_RELEASE_THRESHOLD = 1,
+};
+
+/**
+ * enum devpool_pool_attr_flags - flags of &struct devpool_pool_attr
+ * @DEVPOOL_POOL_ATTR_SET: sets the attribute
+ */
+enum devpool_pool_attr_flags {
+	DEVPOOL_POOL_ATTR_SET = 1 << 0,
+};
+
+/**
+ * struct devpool_pool_attr - ioctl(DEVPOOL_IOC_POOL_ATTR)
+ * @size: sizeof(struct devpool_pool_attr)
+ * @flags: bits of &enum devpool_pool_attr_flags
+ * @pool: the pool; {0,0} is the client's default pool, and on a pool file it must
+ *	be {0,0} and means that file's pool
+ * @attr: one of &enum devpool_attr
+ * @__reserved: must be 0
+ * @value: with DEVPOOL_POOL_ATTR_SET: the value; otherwise 0
+ * @out_value: the value that the attribute has now
+ *
+ * On a device file and on a pool file: reads or sets an attribute of a pool. It
+ * takes effect at once.
+ *
+ * Errors: EOPNOTSUPP (an attribute that is not known), EINVAL (a value that is
+ * none, or without the flag; an id on a pool file), ENOENT (a pool that the client
+ * does not know, a pool file that was released).
+ */
+struct devpool_pool_attr {
+	__u32 size;
+	__u32 flags;
+	struct devpool_pool_id pool;
+	__u32 attr;
+	__u32 __reserved;
+	__aligned_u64 value;
+	__aligned_u64 out_value;
+};
+#define DEVPOOL_IOC_POOL_ATTR _IO(DEVPOOL_TYPE, DEVPOOL_CMD_POOL_ATTR)
 
 /**
  * enum devpool_state - the life of a pool
@@ -332,11 +579,15 @@ struct devpool_pool_stat {
  * enum devpool_empty_flags - flags of &struct devpool_empty_cache
  * @DEVPOOL_EMPTY_TRIM: also give back the cache of a live pool; addresses of
  *	live blocks stay valid
+ * @DEVPOOL_EMPTY_KEEP_PHYSICAL: take the memory from behind its addresses only.
+ *	It stays the pool's, as spare chunks, which requests take before new ones;
+ *	an EMPTY_CACHE without this flag gives them back
  * @DEVPOOL_EMPTY_RELEASE: only on a pool file: first give up this file's
  *	reference, in one act with what follows
  */
 enum devpool_empty_flags {
 	DEVPOOL_EMPTY_TRIM = 1 << 0,
+	DEVPOOL_EMPTY_KEEP_PHYSICAL = 1 << 1,
 	DEVPOOL_EMPTY_RELEASE = 1 << 2,
 };
 
@@ -362,9 +613,10 @@ enum devpool_empty_flags {
  * is named keeps its cache, and the answer says what stands.
  *
  * With DEVPOOL_EMPTY_RELEASE the pool file gives up its reference; if that was
- * the last one the pool's cache is flushed, whatever @keep says; else
- * DEVPOOL_EMPTY_TRIM and @keep mean what they do without it. Every later command
- * on the file is ENOENT, and its close does nothing more.
+ * the last one the pool's cache is flushed, whatever @keep and
+ * DEVPOOL_EMPTY_KEEP_PHYSICAL say; else the other flags and @keep mean what they
+ * do without it. Every later command on the file is ENOENT, and its close does
+ * nothing more.
  *
  * Errors: ENOENT (a pool that the client does not know, a pool file that was
  * released), EINVAL (an id on a pool file, RELEASE on a device file). EFAULT
@@ -386,9 +638,77 @@ struct devpool_empty_cache {
 #define DEVPOOL_IOC_EMPTY_CACHE _IO(DEVPOOL_TYPE, DEVPOOL_CMD_EMPTY_CACHE)
 
 /**
+ * enum devpool_scope - which requests a route is for
+ * @DEVPOOL_SCOPE_THREAD: those of the calling thread
+ * @DEVPOOL_SCOPE_ALL: all of the client's
+ */
+enum devpool_scope {
+	DEVPOOL_SCOPE_THREAD = 0,
+	DEVPOOL_SCOPE_ALL = 2,
+};
+
+/**
+ * struct devpool_route_begin - ioctl(DEVPOOL_IOC_ROUTE_BEGIN)
+ * @size: sizeof(struct devpool_route_begin)
+ * @flags: must be 0
+ * @pool: the pool
+ * @scope: one of &enum devpool_scope
+ * @stream: must be 0
+ *
+ * On a device file: from now on the client's ALLOCs that name no pool, as far as
+ * they are in the scope, are served by this pool. Of several routes that match the
+ * latest wins. The route has a reference on the pool until ROUTE_END, until the
+ * client's file is closed, or until its thread is dead (which the client's next
+ * command that has to do with routes, or its next POOL_PUT, finds out).
+ *
+ * Errors: EOPNOTSUPP (a scope that is not known), EINVAL ({0,0}, a stream), ENOENT
+ * (a pool that the client does not know), EBUSY (there is this route already, and
+ * no reference was taken), EDQUOT (routes, references), ENOMEM.
+ */
+struct devpool_route_begin {
+	__u32 size;
+	__u32 flags;
+	struct devpool_pool_id pool;
+	__u32 scope;
+	__u32 stream;
+};
+#define DEVPOOL_IOC_ROUTE_BEGIN _IO(DEVPOOL_TYPE, DEVPOOL_CMD_ROUTE_BEGIN)
+
+/**
+ * struct devpool_route_end - ioctl(DEVPOOL_IOC_ROUTE_END)
+ * @size: sizeof(struct devpool_route_end)
+ * @flags: must be 0
+ * @pool: the pool
+ * @scope: one of &enum devpool_scope
+ * @stream: must be 0
+ *
+ * On a device file: ends the route that a ROUTE_BEGIN with the same arguments has
+ * begun (of the same thread, if that is its scope) and drops its reference.
+ *
+ * Errors: EOPNOTSUPP (a scope that is not known), EINVAL ({0,0}, a stream), ENOENT
+ * (there is no such route).
+ */
+struct devpool_route_end {
+	__u32 size;
+	__u32 flags;
+	struct devpool_pool_id pool;
+	__u32 scope;
+	__u32 stream;
+};
+#define DEVPOOL_IOC_ROUTE_END _IO(DEVPOOL_TYPE, DEVPOOL_CMD_ROUTE_END)
+
+/**
+ * enum devpool_stats_flags - flags of &struct devpool_stats
+ * @DEVPOOL_STATS_DEVICE: over all clients of the device; needs CAP_SYS_ADMIN
+ */
+enum devpool_stats_flags {
+	DEVPOOL_STATS_DEVICE = 1 << 0,
+};
+
+/**
  * struct devpool_stats - ioctl(DEVPOOL_IOC_STATS)
  * @size: sizeof(struct devpool_stats)
- * @flags: must be 0
+ * @flags: bits of &enum devpool_stats_flags
  * @out_allocated: as in &struct devpool_pool_stat, as are all that follow
  * @out_requested: see there
  * @out_active: see there
@@ -411,7 +731,10 @@ struct devpool_empty_cache {
  * this call, each pool at an instant of its own; a peak among them is the sum
  * of the pools' peaks, which the true one never exceeds.
  *
- * Errors: those of every command.
+ * With DEVPOOL_STATS_DEVICE the same over all pools that the device has and has
+ * had.
+ *
+ * Errors: EPERM (DEVPOOL_STATS_DEVICE without CAP_SYS_ADMIN).
  */
 struct devpool_stats {
 	__u32 size;
@@ -433,5 +756,105 @@ struct devpool_stats {
 	__aligned_u64 out_zeroed_bytes;
 };
 #define DEVPOOL_IOC_STATS _IO(DEVPOOL_TYPE, DEVPOOL_CMD_STATS)
+
+/**
+ * enum devpool_block_state - what a block is
+ * @DEVPOOL_BLOCK_LIVE: somebody has a reference on it
+ * @DEVPOOL_BLOCK_CACHED: nobody has, and its memory is there
+ */
+enum devpool_block_state {
+	DEVPOOL_BLOCK_LIVE = 0,
+	DEVPOOL_BLOCK_CACHED = 2,
+};
+
+/**
+ * struct devpool_snapshot_entry - one block, as SNAPSHOT tells
+ * @addr: its address
+ * @bytes: its size
+ * @requested: live: bytes that were asked for; otherwise 0
+ * @pool: its pool
+ * @stream: its stream; 0 is the host
+ * @state: one of &enum devpool_block_state
+ * @client: number of the client that created the pool; larger than that of any
+ *	that was opened before
+ * @pid: process that opened this client, as the caller sees it, 0 if it does not
+ * @__reserved: 0
+ * @comm: name that the process had then, NUL-terminated
+ */
+struct devpool_snapshot_entry {
+	__aligned_u64 addr;
+	__aligned_u64 bytes;
+	__aligned_u64 requested;
+	struct devpool_pool_id pool;
+	__u32 stream;
+	__u32 state;
+	__aligned_u64 client;
+	__s32 pid;
+	__u32 __reserved;
+	__u8 comm[16];
+};
+
+/**
+ * enum devpool_snapshot_flags - flags of &struct devpool_snapshot
+ * @DEVPOOL_SNAPSHOT_DEVICE: of all clients of the device; needs CAP_SYS_ADMIN
+ */
+enum devpool_snapshot_flags {
+	DEVPOOL_SNAPSHOT_DEVICE = 1 << 0,
+};
+
+/**
+ * struct devpool_snapshot - ioctl(DEVPOOL_IOC_SNAPSHOT)
+ * @size: sizeof(struct devpool_snapshot)
+ * @flags: bits of &enum devpool_snapshot_flags
+ * @pool: the pool, {0,0} for all that the client knows; {0,0} with
+ *	DEVPOOL_SNAPSHOT_DEVICE
+ * @cursor: where to go on: 0 at first, then what @out_cursor was
+ * @array: where to put entries, an array of &struct devpool_snapshot_entry
+ * @count: entries that there is room for, at least 1
+ * @out_count: entries that were put there, which can be fewer before the end too
+ * @out_cursor: where to go on, 0 at the end
+ *
+ * On a device file: the blocks, in the order of their addresses. What one call
+ * tells of a pool is of one instant. A block that is there all the time is told
+ * exactly once, unless it is split or joined meanwhile. The bytes of all blocks of
+ * a pool are its resident bytes, those of its live ones its allocated bytes. Any
+ * @cursor is good.
+ *
+ * Errors: EINVAL (no room, a pool with DEVPOOL_SNAPSHOT_DEVICE), ENOENT (a pool
+ * that the client does not know), EPERM (DEVPOOL_SNAPSHOT_DEVICE without
+ * CAP_SYS_ADMIN), ENOMEM, EINTR (the caller is dying).
+ */
+struct devpool_snapshot {
+	__u32 size;
+	__u32 flags;
+	struct devpool_pool_id pool;
+	__aligned_u64 cursor;
+	__aligned_u64 array;
+	__u32 count;
+	__u32 out_count;
+	__aligned_u64 out_cursor;
+};
+#define DEVPOOL_IOC_SNAPSHOT _IO(DEVPOOL_TYPE, DEVPOOL_CMD_SNAPSHOT)
+
+/**
+ * struct devpool_limit - ioctl(DEVPOOL_IOC_LIMIT)
+ * @size: sizeof(struct devpool_limit)
+ * @flags: must be 0
+ * @bytes: bytes that may be resident or spare in the client's default pool and the
+ *	pools that it created together, rounded up to whole chunks; 0 for no limit
+ *
+ * On a device file: a request that would need more is EDQUOT; what the client's
+ * pools have cached and need not keep (its default pool, and pools that nothing
+ * refers to) is taken for it before. Set below what there is, it takes nothing
+ * away.
+ *
+ * Errors: EINVAL (a size that overflows).
+ */
+struct devpool_limit {
+	__u32 size;
+	__u32 flags;
+	__aligned_u64 bytes;
+};
+#define DEVPOOL_IOC_LIMIT _IO(DEVPOOL_TYPE, DEVPOOL_CMD_LIMIT)
 
 #endif
