@@ -62,7 +62,7 @@ static struct devpool_block *next_block(const struct devpool_block *block)
 }
 
 static bool is_in_state(const struct devpool_block *block,
-			enum devpool_block_state state)
+			enum devpool_arena_state state)
 {
 	return block && block->state == state;
 }
@@ -219,8 +219,8 @@ static struct devpool_block *add_block(struct devpool_arena *arena,
 	block->size = size;
 	block->range = beside->range;
 	block->state = beside->state;
+	block->zero = beside->zero;
 	block->leaving = 0;
-	block->member = NULL;
 
 	/* The neighbour in order: the child, or the extreme below the child. */
 	link = after ? &parent->rb_right : &parent->rb_left;
@@ -240,14 +240,25 @@ static void remove_block(struct devpool_arena *arena, struct devpool_block *bloc
 	devpool_arena_donate(arena, block);
 }
 
+static void make_busy(struct devpool_block *block)
+{
+	block->state = DEVPOOL_BLOCK_IS_BUSY;
+	block->member = NULL;
+	block->requested = 0;
+	block->holds = NULL;
+}
+
 /* Cuts a busy block in two and returns the upper part. */
 static struct devpool_block *split_block(struct devpool_arena *arena,
 					 struct devpool_block *block, u64 addr)
 {
 	u64 end = devpool_block_end(block);
+	struct devpool_block *upper;
 
 	block->size = addr - block->addr;
-	return add_block(arena, block, true, addr, end - addr);
+	upper = add_block(arena, block, true, addr, end - addr);
+	make_busy(upper);
+	return upper;
 }
 
 /*
@@ -276,15 +287,17 @@ static struct devpool_block *carve_block(struct devpool_arena *arena,
 
 /* Gives a block that is not indexed a free state, joined with its neighbours. */
 static void free_block(struct devpool_arena *arena, struct devpool_block *block,
-		       enum devpool_block_state state)
+		       enum devpool_arena_state state)
 {
 	struct devpool_block *prev = prev_block(block);
 	struct devpool_block *next = next_block(block);
 	u64 addr = block->addr, end = devpool_block_end(block);
 	bool vacant = state == DEVPOOL_BLOCK_IS_VACANT;
 	unsigned long leaving = vacant ? block->leaving : 0;
+	bool zero = block->zero;
 
-	if (!is_in_state(prev, state) && !is_in_state(next, state)) {
+	if ((arena->no_split && !vacant) ||
+	    (!is_in_state(prev, state) && !is_in_state(next, state))) {
 		block->state = state;
 		index_block(arena, block);
 		return;
@@ -294,6 +307,7 @@ static void free_block(struct devpool_arena *arena, struct devpool_block *block,
 	if (is_in_state(prev, state)) {
 		if (is_in_state(next, state)) {
 			end = devpool_block_end(next);
+			zero = zero && next->zero;
 			leaving += vacant ? next->leaving : 0;
 			unindex_block(arena, next);
 			remove_block(arena, next);
@@ -303,6 +317,7 @@ static void free_block(struct devpool_arena *arena, struct devpool_block *block,
 	} else {
 		end = devpool_block_end(next);
 	}
+	block->zero = block->zero && zero;
 	if (leaving) {
 		/* Vacant, and in no tree until the last of its pieces has left. */
 		unindex_block(arena, block);
@@ -330,10 +345,10 @@ static struct devpool_block *claim_blocks(struct devpool_arena *arena,
 		part = carve_block(arena, block, block->addr,
 				   min(end, devpool_block_end(block)));
 		claimed->size += part->size;
+		claimed->zero = claimed->zero && part->zero;
 		remove_block(arena, part);
 	}
-	claimed->state = DEVPOOL_BLOCK_IS_BUSY;
-	claimed->member = NULL;
+	make_busy(claimed);
 	arena->nr_busy++;
 	return claimed;
 }
@@ -342,11 +357,16 @@ static struct devpool_block *claim_blocks(struct devpool_arena *arena,
  * devpool_arena_init - an arena without addresses
  * @arena: the arena
  * @chunk_shift: log2 of the chunk size
+ * @no_split: see &devpool_arena.no_split
+ * @keeps_memory: see &devpool_arena.keeps_memory
  */
-void devpool_arena_init(struct devpool_arena *arena, unsigned int chunk_shift)
+void devpool_arena_init(struct devpool_arena *arena, unsigned int chunk_shift,
+			bool no_split, bool keeps_memory)
 {
 	*arena = (struct devpool_arena){
 		.chunk_shift = chunk_shift,
+		.no_split = no_split,
+		.keeps_memory = keeps_memory,
 		.fit = RB_ROOT,
 		.gaps = RB_ROOT,
 	};
@@ -387,6 +407,7 @@ void devpool_arena_add_range(struct devpool_arena *arena,
 	block->size = range->size;
 	block->range = range;
 	block->state = DEVPOOL_BLOCK_IS_VACANT;
+	block->zero = true;
 	block->leaving = 0;
 	rb_link_node(&block->by_addr, NULL, &range->blocks.rb_node);
 	rb_insert_color(&block->by_addr, &range->blocks);
@@ -486,9 +507,10 @@ struct devpool_block *devpool_arena_surplus(struct devpool_arena *arena)
  * @size: bytes, a multiple of the arena's granule
  * @align: alignment of the address, a power of two
  *
- * Best fit: the smallest block that fits, the lowest of equals. Where the
- * alignment is larger than what blocks have anyway, the search for the smallest
- * is bounded if there is one that fits whatever its address.
+ * Best fit: the smallest block that fits, the lowest of equals; in an arena of
+ * whole blocks all of it, which can be more than asked for. Where the alignment is
+ * larger than what blocks have anyway, the search for the smallest is bounded if
+ * there is one that fits whatever its address.
  *
  * Return: a busy block, or NULL if nothing resident fits.
  */
@@ -501,8 +523,11 @@ struct devpool_block *devpool_arena_fit(struct devpool_arena *arena, u64 size,
 
 	while (block) {
 		addr = ALIGN(block->addr, align);
-		if (addr + size <= devpool_block_end(block))
+		if (addr + size <= devpool_block_end(block)) {
+			if (arena->no_split)
+				size = block->size;
 			return claim_blocks(arena, block, addr, addr + size);
+		}
 		block = by_size(rb_next(&block->by_size));
 		if (++tries == DEVPOOL_SEARCH_MAX) {
 			struct devpool_block *sure = at_least(&arena->fit, size + align);
@@ -526,8 +551,9 @@ struct devpool_candidate {
  * The cost is the number of pieces that have to come from somewhere: all but
  * the first and the last where these are shared with busy blocks and so are
  * resident whatever is done. Whole pieces that are resident count as much as
- * holes, since they could stand behind any other address just as well. Of
- * places that cost the same, the one with the fewest holes moves the least.
+ * holes, since they could stand behind any other address just as well: unless
+ * memory stays where it is. Of places that cost the same, the one with the fewest
+ * holes moves the least.
  */
 static void consider(const struct devpool_arena *arena, u64 start, u64 end,
 		     struct devpool_block *gap, struct devpool_block *first,
@@ -549,6 +575,8 @@ static void consider(const struct devpool_arena *arena, u64 start, u64 end,
 	if (cost)
 		cost -= upper > end;
 	holes = (min(upper, gap_end) - max(lower, gap->addr)) >> arena->chunk_shift;
+	if (arena->keeps_memory)
+		cost = holes;
 
 	if (cost < best->cost || (cost == best->cost && holes < best->holes)) {
 		best->first = addr < gap->addr ? first : gap;
@@ -567,11 +595,11 @@ static void consider_gap(const struct devpool_arena *arena,
 	u64 start = gap->addr, end = devpool_block_end(gap);
 	struct devpool_block *first = gap;
 
-	if (is_in_state(prev, DEVPOOL_BLOCK_IS_CACHED)) {
+	if (!arena->no_split && is_in_state(prev, DEVPOOL_BLOCK_IS_CACHED)) {
 		start = prev->addr;
 		first = prev;
 	}
-	if (is_in_state(next, DEVPOOL_BLOCK_IS_CACHED))
+	if (!arena->no_split && is_in_state(next, DEVPOOL_BLOCK_IS_CACHED))
 		end = devpool_block_end(next);
 
 	/* From the start on, so that what is over stays one run; or to the end. */
@@ -724,13 +752,15 @@ void devpool_arena_undo(struct devpool_arena *arena,
 		block = split_block(arena, block, place->hole);
 		free_block(arena, part, DEVPOOL_BLOCK_IS_CACHED);
 	}
+	block->zero = true;
 	free_block(arena, block, DEVPOOL_BLOCK_IS_VACANT);
 }
 
 /**
  * devpool_arena_free - a busy block becomes cached
  * @arena: the arena
- * @block: the block, in no member's list; not the caller's any more
+ * @block: the block, in no member's list, its @zero up to date; not the caller's
+ *	any more
  */
 void devpool_arena_free(struct devpool_arena *arena, struct devpool_block *block)
 {
@@ -787,6 +817,7 @@ unsigned long devpool_arena_detach(struct devpool_arena *arena, unsigned long ma
 			list_add_tail(&chunk->link, chunks);
 		}
 		block->leaving = pieces;
+		block->zero = true;
 		free_block(arena, block, DEVPOOL_BLOCK_IS_VACANT);
 		taken += pieces;
 	}
@@ -843,6 +874,17 @@ struct devpool_block *devpool_range_find(struct devpool_range *range, u64 addr)
 			return block;
 	}
 	return NULL;
+}
+
+/**
+ * devpool_range_next - the block of a range that comes next
+ * @block: a block
+ *
+ * Return: the block that begins where this one ends, or NULL at the range's end.
+ */
+struct devpool_block *devpool_range_next(const struct devpool_block *block)
+{
+	return next_block(block);
 }
 
 /**

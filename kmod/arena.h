@@ -13,17 +13,18 @@
 
 struct devpool_arena;
 struct devpool_chunk;
+struct devpool_hold;
 struct devpool_member;
 struct devpool_pool;
 
 /**
- * enum devpool_block_state - what a run of addresses is
+ * enum devpool_arena_state - what a run of addresses is
  * @DEVPOOL_BLOCK_IS_VACANT: free, whole pieces without memory, or with memory
  *	that is being taken away
  * @DEVPOOL_BLOCK_IS_CACHED: free, with memory behind each byte
  * @DEVPOOL_BLOCK_IS_BUSY: an ALLOC is filling it, or a client has it
  */
-enum devpool_block_state {
+enum devpool_arena_state {
 	DEVPOOL_BLOCK_IS_VACANT,
 	DEVPOOL_BLOCK_IS_CACHED,
 	DEVPOOL_BLOCK_IS_BUSY,
@@ -35,26 +36,31 @@ enum devpool_block_state {
  * @addr: first address
  * @size: bytes
  * @range: the range that it is a part of
- * @state: one of &enum devpool_block_state
+ * @state: one of &enum devpool_arena_state
+ * @zero: no byte of it was handed out since the chunks came, which were zero; of
+ *	what is vacant always true, so that it counts for nothing where blocks join
  * @leaving: vacant: number of its pieces whose mappings are not all gone yet
  * @whole: cached: number of its whole pieces
  * @by_size: cached: in &devpool_arena.fit; vacant with nothing leaving: in
  *	&devpool_arena.gaps
  * @member: busy: the member that owns it, NULL while an ALLOC is filling it
- * @requested: busy: bytes that were asked for
+ * @requested: busy: bytes that were asked for, 0 as long as its memory is not all
+ *	there
+ * @holds: busy: references of other members, see &struct devpool_hold
  * @link: cached with a whole piece: in &devpool_arena.returnable
  * @node: busy: in &devpool_member.blocks; unused: in &devpool_arena.stock
  *
  * The blocks of a range cover it without a hole and without overlap. Two
- * neighbours are never both cached or both vacant. Protected by what protects
- * the arena.
+ * neighbours are never both cached (but in an arena of whole blocks) or both
+ * vacant. Protected by what protects the arena.
  */
 struct devpool_block {
 	struct rb_node by_addr;
 	u64 addr;
 	u64 size;
 	struct devpool_range *range;
-	u32 state;
+	u16 state;
+	bool zero;
 	union {
 		unsigned long leaving;
 		unsigned long whole;
@@ -64,6 +70,7 @@ struct devpool_block {
 		struct {
 			struct devpool_member *member;
 			u64 requested;
+			struct devpool_hold *holds;
 		};
 	};
 	union {
@@ -98,6 +105,9 @@ struct devpool_range {
 /**
  * struct devpool_arena - addresses and residency of one half of a pool
  * @chunk_shift: log2 of the chunk size
+ * @no_split: sizes are whole chunks, cached blocks are taken whole and not joined
+ * @keeps_memory: memory stays where it is, so that a place is the better the fewer
+ *	holes it has, whatever is resident beside them
  * @fit: cached blocks by size, then address
  * @gaps: vacant blocks with nothing leaving by size, then address
  * @returnable: cached blocks that contain a whole piece, longest cached first
@@ -118,6 +128,8 @@ struct devpool_range {
  */
 struct devpool_arena {
 	unsigned int chunk_shift;
+	bool no_split;
+	bool keeps_memory;
 	struct rb_root fit;
 	struct rb_root gaps;
 	struct list_head returnable;
@@ -167,7 +179,8 @@ static inline unsigned long devpool_range_piece(const struct devpool_range *rang
 	return (addr - range->base) >> range->arena->chunk_shift;
 }
 
-void devpool_arena_init(struct devpool_arena *arena, unsigned int chunk_shift);
+void devpool_arena_init(struct devpool_arena *arena, unsigned int chunk_shift,
+			bool no_split, bool keeps_memory);
 void devpool_range_init(struct devpool_range *range, struct devpool_arena *arena,
 			u64 base, u64 size);
 void devpool_arena_add_range(struct devpool_arena *arena,
@@ -197,6 +210,7 @@ unsigned long devpool_arena_detach(struct devpool_arena *arena, unsigned long ma
 void devpool_arena_detached(struct devpool_arena *arena, struct list_head *chunks);
 
 struct devpool_block *devpool_range_find(struct devpool_range *range, u64 addr);
+struct devpool_block *devpool_range_next(const struct devpool_block *block);
 struct devpool_chunk *devpool_range_chunk(struct devpool_range *range, u64 addr);
 
 #endif

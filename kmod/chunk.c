@@ -30,12 +30,36 @@ static void devpool_chunk_forget(struct devpool_supply *supply)
 	wake_up(&supply->arrived);
 }
 
-static void devpool_chunk_unmake(struct devpool_device *device,
-				 struct devpool_chunk *chunk)
+static void devpool_chunk_free(struct devpool_device *device,
+			       struct devpool_chunk *chunk)
 {
 	device->backend->give(chunk, device->chunk_shift);
 	kmem_cache_free(devpool_chunk_cache, chunk);
+}
+
+static void devpool_chunk_unmake(struct devpool_device *device,
+				 struct devpool_chunk *chunk)
+{
+	devpool_chunk_free(device, chunk);
 	devpool_chunk_forget(&device->supply);
+}
+
+/* Kinds of fault of a backend. */
+enum devpool_fault {
+	DEVPOOL_FAULT_TAKE,
+};
+
+/* Tells the log, once for each kind of fault. */
+static void devpool_supply_fault(struct devpool_device *device,
+				 enum devpool_fault fault, int err)
+{
+	static const char *const kinds[] = {
+		[DEVPOOL_FAULT_TAKE] = "gave no memory",
+	};
+
+	if (!test_and_set_bit(fault, &device->supply.faults))
+		dev_err(&device->dev, "backend %s %s: error %d\n",
+			device->backend->name, kinds[fault], err);
 }
 
 static int devpool_chunk_make(struct devpool_device *device,
@@ -50,28 +74,44 @@ static int devpool_chunk_make(struct devpool_device *device,
 	err = device->backend->take(chunk, device->chunk_shift);
 	if (err) {
 		kmem_cache_free(devpool_chunk_cache, chunk);
-		return err;
+		if (err != -ENOMEM)
+			devpool_supply_fault(device, DEVPOOL_FAULT_TAKE, err);
+		return -ENOMEM;
 	}
 	INIT_LIST_HEAD(&chunk->link);
 	*out = chunk;
 	return 0;
 }
 
-static struct devpool_chunk *devpool_stock_pop(struct devpool_supply *supply)
+static struct devpool_chunk *devpool_stock_pop_clean(struct devpool_supply *supply)
 {
-	struct devpool_chunk *chunk = NULL;
+	struct devpool_chunk *chunk;
 
 	lockdep_assert_held(&supply->lock);
-	if (!list_empty(&supply->clean)) {
-		chunk = list_first_entry(&supply->clean, struct devpool_chunk, link);
+	chunk = list_first_entry_or_null(&supply->clean, struct devpool_chunk, link);
+	if (chunk) {
+		list_del_init(&chunk->link);
 		supply->nr_clean--;
-	} else if (!list_empty(&supply->dirty)) {
-		chunk = list_first_entry(&supply->dirty, struct devpool_chunk, link);
+	}
+	return chunk;
+}
+
+static struct devpool_chunk *devpool_stock_pop_dirty(struct devpool_supply *supply)
+{
+	struct devpool_chunk *chunk;
+
+	lockdep_assert_held(&supply->lock);
+	chunk = list_first_entry_or_null(&supply->dirty, struct devpool_chunk, link);
+	if (chunk) {
+		list_del_init(&chunk->link);
 		supply->nr_dirty--;
 	}
-	if (chunk)
-		list_del_init(&chunk->link);
 	return chunk;
+}
+
+static u64 devpool_stock_size(const struct devpool_supply *supply)
+{
+	return READ_ONCE(supply->nr_clean) + READ_ONCE(supply->nr_dirty);
 }
 
 /*
@@ -86,7 +126,7 @@ static bool devpool_stock_push(struct devpool_device *device,
 
 	spin_lock(&supply->lock);
 	if (device->backend->returns_memory &&
-	    supply->nr_clean + supply->nr_dirty >= supply->clean_target) {
+	    devpool_stock_size(supply) >= supply->clean_target) {
 		pushed = false;
 	} else if (chunk->flags & DEVPOOL_CHUNK_CLEAN) {
 		list_add(&chunk->link, &supply->clean);
@@ -115,7 +155,7 @@ static int devpool_supply_take_one(struct devpool_device *device,
 		/* Queued before it looks, so that no arrival is missed. */
 		prepare_to_wait_exclusive(&supply->arrived, &wait, TASK_KILLABLE);
 		spin_lock(&supply->lock);
-		*out = devpool_stock_pop(supply);
+		*out = devpool_stock_pop_clean(supply) ?: devpool_stock_pop_dirty(supply);
 		if (!*out && supply->nr_made < supply->nr_chunks) {
 			supply->nr_made++;
 			make = true;
@@ -249,6 +289,13 @@ void devpool_supply_put(struct devpool_device *device, struct list_head *chunks)
 		kthread_queue_work(devpool_scrubber, &device->supply.scrub);
 }
 
+static void devpool_chunk_zero(struct devpool_device *device,
+			       struct devpool_chunk *chunk)
+{
+	device->backend->zero(chunk, device->chunk_shift, 0, devpool_chunk_size(device));
+	chunk->flags |= DEVPOOL_CHUNK_CLEAN;
+}
+
 /**
  * devpool_chunks_clean - zeroes what is not zero yet
  * @device: the device
@@ -265,8 +312,7 @@ u64 devpool_chunks_clean(struct devpool_device *device, struct list_head *chunks
 	list_for_each_entry(chunk, chunks, link) {
 		if (chunk->flags & DEVPOOL_CHUNK_CLEAN)
 			continue;
-		device->backend->zero(chunk, device->chunk_shift);
-		chunk->flags |= DEVPOOL_CHUNK_CLEAN;
+		devpool_chunk_zero(device, chunk);
 		bytes += devpool_chunk_size(device);
 		cond_resched();
 	}
@@ -283,22 +329,108 @@ static void devpool_supply_scrub(struct kthread_work *work)
 	device = container_of(supply, struct devpool_device, supply);
 	for (;;) {
 		spin_lock(&supply->lock);
-		chunk = list_first_entry_or_null(&supply->dirty,
-						 struct devpool_chunk, link);
-		if (chunk) {
-			list_del_init(&chunk->link);
-			supply->nr_dirty--;
-		}
+		chunk = devpool_stock_pop_dirty(supply);
 		spin_unlock(&supply->lock);
 		if (!chunk)
 			return;
 
-		device->backend->zero(chunk, device->chunk_shift);
-		chunk->flags |= DEVPOOL_CHUNK_CLEAN;
+		devpool_chunk_zero(device, chunk);
 		if (!devpool_stock_push(device, chunk))
 			devpool_chunk_unmake(device, chunk);
 		cond_resched();
 	}
+}
+
+/**
+ * devpool_supply_trim - gives memory of the stock back to where it came from
+ * @device: the device
+ * @keep: chunks that may stay
+ *
+ * Does nothing where the backend cannot take memory back.
+ *
+ * Context: may sleep, no lock held. Allocates nothing.
+ */
+void devpool_supply_trim(struct devpool_device *device, u64 keep)
+{
+	struct devpool_supply *supply = &device->supply;
+	struct devpool_chunk *chunk;
+
+	do {
+		chunk = NULL;
+		spin_lock(&supply->lock);
+		if (device->backend->returns_memory && devpool_stock_size(supply) > keep)
+			chunk = devpool_stock_pop_dirty(supply) ?:
+				devpool_stock_pop_clean(supply);
+		spin_unlock(&supply->lock);
+		if (chunk)
+			devpool_chunk_unmake(device, chunk);
+		cond_resched();
+	} while (chunk);
+}
+
+/* The stock, in pages. */
+static unsigned long devpool_shrinker_count(struct shrinker *shrinker,
+					    struct shrink_control *sc)
+{
+	struct devpool_device *device = devpool_shrinker_data(shrinker);
+
+	return devpool_stock_size(&device->supply) << (device->chunk_shift - PAGE_SHIFT) ?:
+	       SHRINK_EMPTY;
+}
+
+/*
+ * Runs in whatever ran out of memory, which may be within this module: so it does
+ * without what it cannot lock at once. A chunk counts as unmade a moment before its
+ * memory is given back, so that one lock is enough.
+ */
+static unsigned long devpool_shrinker_scan(struct shrinker *shrinker,
+					   struct shrink_control *sc)
+{
+	struct devpool_device *device = devpool_shrinker_data(shrinker);
+	unsigned long pages = 1UL << (device->chunk_shift - PAGE_SHIFT);
+	struct devpool_supply *supply = &device->supply;
+	struct devpool_chunk *chunk;
+	unsigned long freed = 0;
+
+	while (freed < sc->nr_to_scan) {
+		if (!spin_trylock(&supply->lock))
+			break;
+		chunk = devpool_stock_pop_dirty(supply) ?:
+			devpool_stock_pop_clean(supply);
+		if (chunk)
+			supply->nr_made--;
+		spin_unlock(&supply->lock);
+		if (!chunk)
+			break;
+		devpool_chunk_free(device, chunk);
+		freed += pages;
+	}
+	/* Who waits for a chunk can make one. */
+	wake_up(&supply->arrived);
+	sc->nr_scanned = freed;
+	return freed ?: SHRINK_STOP;
+}
+
+/**
+ * devpool_supply_make_shrinkable - the stock may be taken where memory is short
+ * @device: the device, which has its name
+ *
+ * Context: may sleep.
+ * Return: 0 or -ENOMEM.
+ */
+int devpool_supply_make_shrinkable(struct devpool_device *device)
+{
+	static const struct shrinker shrinker = {
+		.count_objects = devpool_shrinker_count,
+		.scan_objects = devpool_shrinker_scan,
+		.seeks = DEFAULT_SEEKS,
+	};
+
+	/* What is not pages does not help the system. */
+	if (!device->backend->returns_memory || !device->backend->pfn)
+		return 0;
+	return devpool_shrinker_register(&device->supply.shrinker, &shrinker,
+					 dev_name(&device->dev), device);
 }
 
 /**
@@ -335,15 +467,15 @@ void devpool_supply_exit(struct devpool_device *device)
 	struct devpool_supply *supply = &device->supply;
 	struct devpool_chunk *chunk;
 
+	devpool_shrinker_unregister(&supply->shrinker);
 	kthread_cancel_work_sync(&supply->scrub);
-	for (;;) {
+	do {
 		spin_lock(&supply->lock);
-		chunk = devpool_stock_pop(supply);
+		chunk = devpool_stock_pop_clean(supply) ?: devpool_stock_pop_dirty(supply);
 		spin_unlock(&supply->lock);
-		if (!chunk)
-			break;
-		devpool_chunk_unmake(device, chunk);
-	}
+		if (chunk)
+			devpool_chunk_unmake(device, chunk);
+	} while (chunk);
 	WARN_ON(supply->nr_made || supply->nr_free != supply->nr_chunks);
 }
 

@@ -4,7 +4,9 @@
  */
 #include <linux/fs.h>
 #include <linux/module.h>
+#include <linux/sched.h>
 #include <linux/slab.h>
+#include <linux/string.h>
 
 #include "compat.h"
 #include "private.h"
@@ -21,7 +23,7 @@ void devpool_client_free(struct kref *ref)
 {
 	struct devpool_client *client = container_of(ref, struct devpool_client, ref);
 
-	xa_destroy(&client->members);
+	put_pid(client->opener);
 	put_device(&client->device->dev);
 	kfree(client);
 }
@@ -29,25 +31,31 @@ void devpool_client_free(struct kref *ref)
 /**
  * devpool_client_mint - a new pool id
  * @client: the client
+ * @capture: the id is for a graph capture
  * @id: set to the id
  *
- * Nothing is stored: the number tells who minted it, and the client counts.
+ * Nothing is stored: the number tells who minted it and what for, and the client
+ * counts.
  *
  * Context: process; does not sleep.
  * Return: 0, or -ENOSPC if the client has used up its numbers.
  */
-int devpool_client_mint(struct devpool_client *client, struct devpool_pool_id *id)
+int devpool_client_mint(struct devpool_client *client, bool capture,
+			struct devpool_pool_id *id)
 {
+	u64 number;
 	int err = 0;
 
 	spin_lock(&client->lock);
-	if (client->nr_minted == (1U << DEVPOOL_MINT_BITS) - 1)
+	if (client->nr_minted[capture] == (1U << DEVPOOL_MINT_BITS) - 1)
 		err = -ENOSPC;
 	else
-		client->nr_minted++;
-	id->first = 0;
-	id->second = client->serial << DEVPOOL_MINT_BITS | client->nr_minted;
+		client->nr_minted[capture]++;
+	number = client->serial << DEVPOOL_SERIAL_SHIFT |
+		 client->nr_minted[capture] << 1 | capture;
 	spin_unlock(&client->lock);
+	id->first = capture ? number : 0;
+	id->second = capture ? 0 : number;
 	return err;
 }
 
@@ -62,27 +70,78 @@ int devpool_client_mint(struct devpool_client *client, struct devpool_pool_id *i
 int devpool_client_check_minted(struct devpool_client *client,
 				const struct devpool_pool_id *id)
 {
-	unsigned long count = devpool_id_count(id);
+	u64 number = devpool_id_number(id);
+	bool capture = number & 1;
+	u32 count;
 	int err = 0;
 
-	if (id->first || id->second >> DEVPOOL_MINT_BITS != client->serial)
+	if (number >> DEVPOOL_SERIAL_SHIFT != client->serial ||
+	    (capture ? id->second : id->first))
 		return -ENOENT;
+	count = number >> 1 & ((1U << DEVPOOL_MINT_BITS) - 1);
 	spin_lock(&client->lock);
-	if (!count || count > client->nr_minted)
+	if (!count || count > client->nr_minted[capture])
 		err = -ENOENT;
 	spin_unlock(&client->lock);
 	return err;
 }
 
-static bool is_default_pool(const struct devpool_pool_id *id)
+/**
+ * devpool_client_count_pool - one more pool of the client's making
+ * @client: the client
+ *
+ * Context: process; does not sleep.
+ * Return: 0, or -EDQUOT if it has as many as it can have at a time.
+ */
+int devpool_client_count_pool(struct devpool_client *client)
 {
-	return !id->first && !id->second;
+	int err = 0;
+
+	spin_lock(&client->lock);
+	if (client->nr_pools >= devpool_max_pools)
+		err = -EDQUOT;
+	else
+		client->nr_pools++;
+	spin_unlock(&client->lock);
+	return err;
 }
 
-static bool is_same_id(const struct devpool_pool_id *a,
-		       const struct devpool_pool_id *b)
+/**
+ * devpool_client_uncount_pool - undoes devpool_client_count_pool()
+ * @client: the client
+ *
+ * Context: process; does not sleep.
+ */
+void devpool_client_uncount_pool(struct devpool_client *client)
 {
-	return a->first == b->first && a->second == b->second;
+	spin_lock(&client->lock);
+	client->nr_pools--;
+	spin_unlock(&client->lock);
+}
+
+static struct devpool_member *to_member(struct rb_node *node)
+{
+	return rb_entry_safe(node, struct devpool_member, by_number);
+}
+
+static int compare_number(const void *number, const struct rb_node *node)
+{
+	u64 other = rb_entry(node, struct devpool_member, by_number)->pool->number;
+
+	return *(const u64 *)number < other ? -1 : *(const u64 *)number > other;
+}
+
+static int compare_members(struct rb_node *node, const struct rb_node *other)
+{
+	return compare_number(&to_member(node)->pool->number, other);
+}
+
+/* The client's share in the private pool of that number. */
+static struct devpool_member *devpool_client_find_member(struct devpool_client *client,
+							 u64 number)
+{
+	lockdep_assert_held(&client->lock);
+	return to_member(rb_find(&number, &client->members, compare_number));
 }
 
 /**
@@ -100,17 +159,25 @@ struct devpool_member *devpool_client_get_member(struct devpool_client *client,
 	struct devpool_member *member;
 
 	/* The file that the caller came by keeps its client's home. */
-	if (is_default_pool(id))
+	if (devpool_id_is_none(id))
 		return client->home;
 
 	rcu_read_lock();
 	member = READ_ONCE(client->recent);
-	if (!member || !is_same_id(&member->pool->id, id))
-		member = devpool_xa_load(&client->members, devpool_id_count(id));
-	if (member && (!is_same_id(&member->pool->id, id) ||
+	if (member && (!devpool_id_is_same(&member->pool->id, id) ||
 		       !kref_get_unless_zero(&member->ref)))
 		member = NULL;
 	rcu_read_unlock();
+	if (member)
+		return member;
+
+	spin_lock(&client->lock);
+	member = devpool_client_find_member(client, devpool_id_number(id));
+	if (member && devpool_id_is_same(&member->pool->id, id))
+		kref_get(&member->ref);
+	else
+		member = NULL;
+	spin_unlock(&client->lock);
 	return member;
 }
 
@@ -131,23 +198,75 @@ void devpool_client_put_member(struct devpool_client *client,
 /**
  * devpool_client_next_member - walks over the client's shares in private pools
  * @client: the client
- * @count: where to begin; set to the count in the id of what was found
+ * @number: where to begin; set to what to go on with
  *
  * Context: process; does not sleep.
- * Return: the member, with a reference, or NULL at the end.
+ * Return: the member whose pool has the least number from there on, with a
+ * reference, or NULL at the end.
  */
 struct devpool_member *devpool_client_next_member(struct devpool_client *client,
-						  unsigned long *count)
+						  u64 *number)
 {
-	struct devpool_member *member;
+	struct devpool_member *found = NULL;
+	struct rb_node *node;
 
-	rcu_read_lock();
-	for (member = xa_find(&client->members, count, ULONG_MAX, XA_PRESENT);
-	     member && !kref_get_unless_zero(&member->ref);
-	     member = xa_find_after(&client->members, count, ULONG_MAX, XA_PRESENT))
-		;
-	rcu_read_unlock();
-	return member;
+	spin_lock(&client->lock);
+	node = client->members.rb_node;
+	while (node) {
+		if (compare_number(number, node) <= 0) {
+			found = to_member(node);
+			node = node->rb_left;
+		} else {
+			node = node->rb_right;
+		}
+	}
+	if (found) {
+		kref_get(&found->ref);
+		*number = found->pool->number + 1;
+	}
+	spin_unlock(&client->lock);
+	return found;
+}
+
+/**
+ * devpool_client_add_member - the client knows a pool from now on
+ * @client: the client
+ * @member: its share, of which its table gets the first reference
+ *
+ * Context: under the lock of the member's pool.
+ * Return: NULL, or the share in a pool of that number which it has already.
+ */
+struct devpool_member *devpool_client_add_member(struct devpool_client *client,
+						 struct devpool_member *member)
+{
+	struct rb_node *node;
+
+	lockdep_assert_held(&member->pool->lock);
+	spin_lock(&client->lock);
+	node = rb_find_add(&member->by_number, &client->members, compare_members);
+	spin_unlock(&client->lock);
+	return to_member(node);
+}
+
+/**
+ * devpool_client_drop_member - undoes devpool_client_add_member()
+ * @client: the client
+ * @member: its share; the table's reference is the caller's to put
+ *
+ * Context: under the lock of the member's pool.
+ */
+void devpool_client_drop_member(struct devpool_client *client,
+				struct devpool_member *member)
+{
+	lockdep_assert_held(&member->pool->lock);
+	/* If another one takes its place meanwhile, that hint is lost. */
+	if (READ_ONCE(client->recent) == member)
+		WRITE_ONCE(client->recent, NULL);
+	if (member == client->home)
+		return;
+	spin_lock(&client->lock);
+	rb_erase(&member->by_number, &client->members);
+	spin_unlock(&client->lock);
 }
 
 /**
@@ -166,29 +285,11 @@ bool devpool_client_knows(struct devpool_client *client,
 
 	if (pool == client->home->pool)
 		return true;
-	if (is_default_pool(&pool->id))
-		return false;
-	rcu_read_lock();
-	member = devpool_xa_load(&client->members, devpool_id_count(&pool->id));
+	spin_lock(&client->lock);
+	member = devpool_client_find_member(client, pool->number);
 	knows = member && member->pool == pool;
-	rcu_read_unlock();
+	spin_unlock(&client->lock);
 	return knows;
-}
-
-/**
- * devpool_client_forget - a member is about to leave
- * @client: its client
- * @member: the member
- *
- * Context: under the lock of the member's pool.
- */
-void devpool_client_forget(struct devpool_client *client,
-			   const struct devpool_member *member)
-{
-	lockdep_assert_held(&member->pool->lock);
-	/* If another one takes its place meanwhile, that hint is lost. */
-	if (READ_ONCE(client->recent) == member)
-		WRITE_ONCE(client->recent, NULL);
 }
 
 /**
@@ -220,49 +321,219 @@ struct devpool_range *devpool_client_get_range(struct devpool_client *client, u6
 	return range;
 }
 
-/**
- * devpool_client_charge - chunks became resident
- * @client: the client that made their pool
- * @chunks: how many
- *
- * Context: under the lock of the pool.
- */
-void devpool_client_charge(struct devpool_client *client, u64 chunks)
+static u64 devpool_holdings_sum(const struct devpool_holdings *holdings)
 {
-	spin_lock(&client->lock);
-	devpool_counter_add(&client->resident, chunks);
-	spin_unlock(&client->lock);
+	return holdings->reserved + holdings->resident.now + holdings->spare.now;
+}
+
+static void devpool_holdings_move(struct devpool_holdings *holdings,
+				  enum devpool_account from, enum devpool_account to,
+				  u64 nr)
+{
+	if (from == DEVPOOL_ACCOUNT_RESERVED)
+		holdings->reserved -= nr;
+	else if (from == DEVPOOL_ACCOUNT_RESIDENT)
+		devpool_counter_sub(&holdings->resident, nr);
+	else if (from == DEVPOOL_ACCOUNT_SPARE)
+		devpool_counter_sub(&holdings->spare, nr);
+
+	if (to == DEVPOOL_ACCOUNT_RESIDENT)
+		devpool_counter_add(&holdings->resident, nr);
+	else if (to == DEVPOOL_ACCOUNT_SPARE)
+		devpool_counter_add(&holdings->spare, nr);
 }
 
 /**
- * devpool_client_uncharge - chunks are resident no more
- * @client: the client that made their pool
- * @chunks: how many
+ * devpool_client_reserve - makes sure of a place for chunks within the limit
+ * @client: the client that made the pool which is to get them
+ * @nr: how many
+ * @over: set to how many too many they are where the answer is -EDQUOT
  *
- * Context: under the lock of the pool.
+ * Context: process; does not sleep.
+ * Return: 0 or -EDQUOT.
  */
-void devpool_client_uncharge(struct devpool_client *client, u64 chunks)
+int devpool_client_reserve(struct devpool_client *client, u64 nr, u64 *over)
 {
+	u64 sum;
+	int err = 0;
+
 	spin_lock(&client->lock);
-	devpool_counter_sub(&client->resident, chunks);
+	sum = devpool_holdings_sum(&client->holdings) + nr;
+	if (sum > client->limit) {
+		*over = sum - client->limit;
+		err = -EDQUOT;
+	} else {
+		client->holdings.reserved += nr;
+	}
 	spin_unlock(&client->lock);
+	return err;
 }
 
 /**
- * devpool_client_resident - how many chunks the client's pools have
+ * devpool_client_move - chunks count as something else
+ * @client: the client that made the pool which they are or were of
+ * @from: what they counted as
+ * @to: what they count as; not what devpool_client_reserve() is for
+ * @nr: how many
+ *
+ * Keeps the accounts of the client and of its device.
+ *
+ * Context: process; does not sleep.
+ */
+void devpool_client_move(struct devpool_client *client, enum devpool_account from,
+			 enum devpool_account to, u64 nr)
+{
+	struct devpool_device *device = client->device;
+
+	spin_lock(&client->lock);
+	devpool_holdings_move(&client->holdings, from, to, nr);
+	spin_unlock(&client->lock);
+
+	/* What is reserved is the client's business alone. */
+	if (from == DEVPOOL_ACCOUNT_RESERVED)
+		from = DEVPOOL_ACCOUNT_NONE;
+	spin_lock(&device->lock);
+	devpool_holdings_move(&device->holdings, from, to, nr);
+	spin_unlock(&device->lock);
+}
+
+/**
+ * devpool_client_held - how many chunks the client's pools have
  * @client: the client
  *
  * Context: process; does not sleep.
- * Return: chunks resident in its default pool and the pools of its making.
+ * Return: chunks in its default pool and the pools of its making.
  */
-u64 devpool_client_resident(struct devpool_client *client)
+u64 devpool_client_held(struct devpool_client *client)
 {
 	u64 chunks;
 
 	spin_lock(&client->lock);
-	chunks = client->resident.now;
+	chunks = devpool_holdings_sum(&client->holdings);
 	spin_unlock(&client->lock);
 	return chunks;
+}
+
+/**
+ * devpool_client_set_limit - LIMIT
+ * @client: the client
+ * @limit: chunks, %U64_MAX for no limit
+ *
+ * Context: process; does not sleep.
+ */
+void devpool_client_set_limit(struct devpool_client *client, u64 limit)
+{
+	spin_lock(&client->lock);
+	client->limit = limit;
+	spin_unlock(&client->lock);
+}
+
+/**
+ * devpool_client_retire_pool - a pool of the client's making is gone
+ * @client: the client
+ * @pool: the pool
+ * @tally: its counters
+ *
+ * Context: under the lock of the pool.
+ */
+void devpool_client_retire_pool(struct devpool_client *client,
+				const struct devpool_pool *pool,
+				const struct devpool_tally *tally)
+{
+	spin_lock(&client->lock);
+	devpool_tally_add(&client->retired, tally);
+	client->nr_retired++;
+	if (!devpool_id_is_none(&pool->id))
+		client->nr_pools--;
+	spin_unlock(&client->lock);
+}
+
+/* Makes the pool of an id that the client has minted, with a reference of its own. */
+static int devpool_client_make_pool(struct devpool_client *client,
+				    const struct devpool_pool_id *id,
+				    struct devpool_member **out, u32 *use_count)
+{
+	struct devpool_member *member;
+	int err;
+
+	err = devpool_client_count_pool(client);
+	if (err)
+		return err;
+	member = devpool_pool_create(client, id, 0);
+	if (!member) {
+		devpool_client_uncount_pool(client);
+		return -ENOMEM;
+	}
+	/* The use count of 1 is the client's. */
+	member->gets = 1;
+	member->ties++;
+	kref_get(&member->ref);
+	err = devpool_pool_add(member);
+	if (err) {
+		kref_put(&member->ref, devpool_member_release);
+		kref_put(&member->ref, devpool_member_release);
+		devpool_client_uncount_pool(client);
+		return err;
+	}
+	*out = member;
+	*use_count = 1;
+	return 0;
+}
+
+/**
+ * devpool_client_get_pool - POOL_GET by id
+ * @client: the client
+ * @id: the pool, not {0,0}
+ * @out: set to the client's share, to be put with devpool_client_put_member()
+ * @use_count: set to the pool's references, the new one included
+ *
+ * Context: may sleep, no lock held.
+ * Return: 0, -ENOENT (a pool that the client does not know), -EDQUOT or -ENOMEM.
+ */
+int devpool_client_get_pool(struct devpool_client *client,
+			    const struct devpool_pool_id *id,
+			    struct devpool_member **out, u32 *use_count)
+{
+	int err;
+
+	do {
+		*out = devpool_client_get_member(client, id);
+		if (*out) {
+			err = devpool_member_get(*out, use_count);
+			if (!err)
+				return 0;
+			devpool_client_put_member(client, *out);
+			if (err != -ENOENT)
+				return err;
+		}
+		/* There is none, or none any more. */
+		err = devpool_client_check_minted(client, id);
+		if (!err)
+			err = devpool_client_make_pool(client, id, out, use_count);
+		/* Somebody else may have been faster. */
+	} while (err == -EBUSY);
+	return err;
+}
+
+/**
+ * devpool_client_attach - POOL_GET by pool file
+ * @client: the client
+ * @pool: a pool of its device
+ * @out: set to the client's share, to be put with devpool_client_put_member()
+ * @use_count: set to the pool's references, the new one included
+ *
+ * Context: may sleep, no lock held.
+ * Return: 0, -ENOENT if the pool file was released, -EDQUOT or -ENOMEM.
+ */
+int devpool_client_attach(struct devpool_client *client, struct devpool_pool *pool,
+			  struct devpool_member **out, u32 *use_count)
+{
+	struct devpool_member *member;
+
+	member = devpool_member_create(client, pool);
+	if (!member)
+		return -ENOMEM;
+	return devpool_member_attach(member, out, use_count);
 }
 
 /**
@@ -271,8 +542,8 @@ u64 devpool_client_resident(struct devpool_client *client)
  * @addr: any number
  *
  * Context: may sleep. Allocates nothing.
- * Return: 0, or -ENOENT if that is not the address of a live block that the
- * client owns.
+ * Return: 0, or -ENOENT if that is not the address of a live block on which the
+ * client has a reference.
  */
 int devpool_client_free_block(struct devpool_client *client, u64 addr)
 {
@@ -292,8 +563,40 @@ int devpool_client_free_block(struct devpool_client *client, u64 addr)
 }
 
 /**
+ * devpool_client_retain_block - RETAIN
+ * @client: the client
+ * @addr: any number
+ *
+ * Context: may sleep.
+ * Return: 0, -ENOENT if that is not the address of a live block of a pool that the
+ * client knows, -EBUSY if it has a reference on it, -EDQUOT or -ENOMEM.
+ */
+int devpool_client_retain_block(struct devpool_client *client, u64 addr)
+{
+	struct devpool_member *member;
+	struct devpool_range *range;
+	struct devpool_pool *pool;
+	int err = -ENOENT;
+
+	range = devpool_client_get_range(client, addr);
+	if (!range)
+		return -ENOENT;
+	pool = range->pool;
+	member = devpool_client_get_member(client, &pool->id);
+	if (!member)
+		goto put_pool;
+	if (member->pool == pool)
+		err = devpool_pool_retain(range, member, addr);
+	devpool_client_put_member(client, member);
+put_pool:
+	devpool_pool_put(pool);
+	return err;
+}
+
+/**
  * devpool_client_empty - EMPTY_CACHE of {0,0}
  * @client: the client
+ * @flags: %DEVPOOL_EMPTY_KEEP_PHYSICAL or none
  * @keep: resident bytes at which to stop, in each pool
  * @emptied: the report
  *
@@ -302,19 +605,19 @@ int devpool_client_free_block(struct devpool_client *client, u64 addr)
  *
  * Context: may sleep, no lock held. Allocates nothing.
  */
-void devpool_client_empty(struct devpool_client *client, u64 keep,
+void devpool_client_empty(struct devpool_client *client, u32 flags, u64 keep,
 			  struct devpool_emptied *emptied)
 {
 	struct devpool_member *member;
-	unsigned long count = 0;
+	u64 number = 0;
 
-	while ((member = devpool_client_next_member(client, &count))) {
+	while ((member = devpool_client_next_member(client, &number))) {
 		if (!READ_ONCE(member->pool->use_count))
-			devpool_pool_empty(member->pool, 0, keep, emptied);
+			devpool_pool_empty(member->pool, flags, keep, emptied);
 		devpool_client_put_member(client, member);
-		count++;
 	}
-	devpool_pool_empty(client->home->pool, DEVPOOL_EMPTY_TRIM, keep, emptied);
+	devpool_pool_empty(client->home->pool, flags | DEVPOOL_EMPTY_TRIM, keep,
+			   emptied);
 }
 
 /**
@@ -336,19 +639,18 @@ u64 devpool_client_reclaim(struct devpool_client *client,
 {
 	struct devpool_pool *home = client->home->pool;
 	struct devpool_member *member;
-	unsigned long count = 0;
+	u64 number = 0;
 	u64 taken = 0;
 
 	if (home != requester)
 		taken = devpool_pool_reclaim(home, nr, chunks);
 	while (taken < nr &&
-	       (member = devpool_client_next_member(client, &count))) {
+	       (member = devpool_client_next_member(client, &number))) {
 		struct devpool_pool *pool = member->pool;
 
 		if (pool != requester && !READ_ONCE(pool->use_count))
 			taken += devpool_pool_reclaim(pool, nr - taken, chunks);
 		devpool_client_put_member(client, member);
-		count++;
 	}
 	return taken;
 }
@@ -373,16 +675,21 @@ static int devpool_client_open(struct inode *inode, struct file *file)
 	}
 	kref_init(&client->ref);
 	spin_lock_init(&client->lock);
-	xa_init(&client->members);
+	client->members = RB_ROOT;
+	INIT_LIST_HEAD(&client->routes);
 	atomic_set(&client->nr_blocks, 0);
+	client->limit = U64_MAX;
+	client->opener = get_pid(task_tgid(current));
+	get_task_comm(client->comm, current->group_leader);
 	get_device(&device->dev);
 	client->device = device;
 
-	client->home = devpool_pool_create(client, &default_pool);
+	client->home = devpool_pool_create(client, &default_pool, 0);
 	if (!client->home) {
 		kref_put(&client->ref, devpool_client_free);
 		return -ENOMEM;
 	}
+	devpool_device_add_pool(device, client->home->pool);
 	atomic_inc(&device->nr_clients);
 	file->private_data = client;
 	/* Nodes of one device may have inodes of their own; its pages have one. */
@@ -392,18 +699,18 @@ static int devpool_client_open(struct inode *inode, struct file *file)
 
 /*
  * The last close: no command is running and no mapping is left. Whatever the
- * client owns hangs on one of its members.
+ * client owns hangs on a route or on one of its members.
  */
 static int devpool_client_close(struct inode *inode, struct file *file)
 {
 	struct devpool_client *client = file->private_data;
 	struct devpool_member *member;
-	unsigned long count = 0;
+	u64 number = 0;
 
-	while ((member = devpool_client_next_member(client, &count))) {
+	devpool_routes_close(client);
+	while ((member = devpool_client_next_member(client, &number))) {
 		devpool_member_close(member);
 		kref_put(&member->ref, devpool_member_release);
-		count++;
 	}
 	devpool_member_close(client->home);
 	atomic_dec(&client->device->nr_clients);
@@ -418,6 +725,7 @@ const struct file_operations devpool_client_fops = {
 	.unlocked_ioctl = devpool_client_ioctl,
 	.compat_ioctl = compat_ptr_ioctl,
 	.mmap = devpool_mmap_file,
+	.show_fdinfo = devpool_client_show_fdinfo,
 #ifdef CONFIG_TRANSPARENT_HUGEPAGE
 	.get_unmapped_area = thp_get_unmapped_area,
 #endif

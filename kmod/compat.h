@@ -7,6 +7,7 @@
 
 #include <linux/device.h>
 #include <linux/mm.h>
+#include <linux/shrinker.h>
 #include <linux/slab.h>
 #include <linux/version.h>
 
@@ -19,6 +20,66 @@
 #define DEVPOOL_SLAB_FLAGS SLAB_NO_MERGE
 #else
 #define DEVPOOL_SLAB_FLAGS 0
+#endif
+
+/* Shrinkers are allocated, and have their owner's data, from 6.7 on. */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 7, 0)
+struct devpool_shrinker {
+	struct shrinker shrinker;
+	void *data;
+};
+
+static inline void *devpool_shrinker_data(struct shrinker *shrinker)
+{
+	return container_of(shrinker, struct devpool_shrinker, shrinker)->data;
+}
+
+static inline int devpool_shrinker_register(struct devpool_shrinker *shrinker,
+					    const struct shrinker *from,
+					    const char *name, void *data)
+{
+	shrinker->shrinker = *from;
+	shrinker->data = data;
+	return register_shrinker(&shrinker->shrinker, "%s", name);
+}
+
+static inline void devpool_shrinker_unregister(struct devpool_shrinker *shrinker)
+{
+	if (shrinker->data)
+		unregister_shrinker(&shrinker->shrinker);
+	shrinker->data = NULL;
+}
+#else
+struct devpool_shrinker {
+	struct shrinker *shrinker;
+};
+
+static inline void *devpool_shrinker_data(struct shrinker *shrinker)
+{
+	return shrinker->private_data;
+}
+
+static inline int devpool_shrinker_register(struct devpool_shrinker *shrinker,
+					    const struct shrinker *from,
+					    const char *name, void *data)
+{
+	shrinker->shrinker = shrinker_alloc(0, "%s", name);
+	if (!shrinker->shrinker)
+		return -ENOMEM;
+	shrinker->shrinker->count_objects = from->count_objects;
+	shrinker->shrinker->scan_objects = from->scan_objects;
+	shrinker->shrinker->seeks = from->seeks;
+	shrinker->shrinker->private_data = data;
+	shrinker_register(shrinker->shrinker);
+	return 0;
+}
+
+static inline void devpool_shrinker_unregister(struct devpool_shrinker *shrinker)
+{
+	/* Takes NULL. */
+	shrinker_free(shrinker->shrinker);
+	shrinker->shrinker = NULL;
+}
 #endif
 
 /* vm_flags became read-only in 6.3. */

@@ -6,6 +6,7 @@
 #include <linux/err.h>
 #include <linux/fs.h>
 #include <linux/fs_context.h>
+#include <linux/kstrtox.h>
 #include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/mount.h>
@@ -117,6 +118,19 @@ static ssize_t pools_show(struct device *dev, struct device_attribute *attr,
 }
 static DEVICE_ATTR_RO(pools);
 
+static ssize_t trim_store(struct device *dev, struct device_attribute *attr,
+			  const char *buf, size_t count)
+{
+	struct devpool_device *device = to_devpool(dev);
+	u64 keep;
+
+	if (kstrtou64(buf, 0, &keep))
+		return -EINVAL;
+	devpool_supply_trim(device, keep >> device->chunk_shift);
+	return count;
+}
+static DEVICE_ATTR_WO(trim);
+
 static struct attribute *devpool_attrs[] = {
 	&dev_attr_backend.attr,
 	&dev_attr_bytes.attr,
@@ -125,6 +139,7 @@ static struct attribute *devpool_attrs[] = {
 	&dev_attr_clients.attr,
 	&dev_attr_dirty.attr,
 	&dev_attr_pools.attr,
+	&dev_attr_trim.attr,
 	&dev_attr_used.attr,
 	NULL
 };
@@ -203,6 +218,8 @@ int devpool_device_make(const struct devpool_backend *backend, u64 bytes,
 			       DEVPOOL_LOW_END >> DEVPOOL_HIGH_SLOT_SHIFT,
 			       DEVPOOL_ADDR_END >> DEVPOOL_HIGH_SLOT_SHIFT);
 	devpool_supply_init(device, bytes >> chunk_shift, clean_target >> chunk_shift);
+	spin_lock_init(&device->lock);
+	device->pools = RB_ROOT;
 
 	device_initialize(&device->dev);
 	device->dev.class = devpool_class;
@@ -215,12 +232,19 @@ int devpool_device_make(const struct devpool_backend *backend, u64 bytes,
 	err = devpool_device_make_inode(device);
 	if (err)
 		goto put_device;
+	err = devpool_supply_make_shrinkable(device);
+	if (err)
+		goto put_inode;
+	devpool_debugfs_add(device);
 
 	cdev_init(&device->cdev, &devpool_client_fops);
 	device->cdev.owner = THIS_MODULE;
 	devpool_devices[devpool_nr_devices++] = device;
 	return 0;
 
+put_inode:
+	iput(device->inode);
+	simple_release_fs(&devpool_mount, &devpool_mount_count);
 put_device:
 	put_device(&device->dev);
 	return err;
@@ -269,6 +293,7 @@ static void devpool_device_remove(struct devpool_device *device)
 {
 	if (device->has_node)
 		cdev_device_del(&device->cdev, &device->dev);
+	devpool_debugfs_remove(device);
 	devpool_supply_exit(device);
 	iput(device->inode);
 	simple_release_fs(&devpool_mount, &devpool_mount_count);
@@ -422,8 +447,10 @@ struct devpool_range *devpool_device_deal_range(struct devpool_device *device,
 	size = ALIGN(size, devpool_chunk_size(device));
 
 	if (low) {
+		u64 least = arena == pool->arenas ? 0 : DEVPOOL_LARGE_RANGE_MIN;
+
 		devpool_range_init(range, arena, 0,
-				   ALIGN(size, 1ULL << DEVPOOL_LOW_SLOT_SHIFT));
+				   ALIGN(max(size, least), 1ULL << DEVPOOL_LOW_SLOT_SHIFT));
 		err = devpool_slots_insert(&device->low, DEVPOOL_LOW_SLOT_SHIFT,
 					   range);
 	}
@@ -477,6 +504,117 @@ struct devpool_range *devpool_device_find_range(struct devpool_device *device,
 		return NULL;
 	addresses = devpool_addresses_of(device, addr, &slot_shift);
 	return devpool_xa_load(&addresses->ranges, addr >> slot_shift);
+}
+
+/**
+ * devpool_device_next_range - walks over the ranges of all pools
+ * @device: the device
+ * @addr: any number
+ *
+ * Context: RCU read-side section, which protects the range and its pool.
+ * Return: the range of the lowest addresses, the last of which is not below @addr,
+ * or NULL.
+ */
+struct devpool_range *devpool_device_next_range(struct devpool_device *device, u64 addr)
+{
+	struct devpool_range *range = NULL;
+	unsigned long slot;
+
+	/* A range is in each of its slots. */
+	if (addr < DEVPOOL_LOW_END) {
+		slot = addr >> DEVPOOL_LOW_SLOT_SHIFT;
+		range = xa_find(&device->low.ranges, &slot, ULONG_MAX, XA_PRESENT);
+		addr = DEVPOOL_LOW_END;
+	}
+	if (!range) {
+		slot = addr >> DEVPOOL_HIGH_SLOT_SHIFT;
+		range = xa_find(&device->high.ranges, &slot, ULONG_MAX, XA_PRESENT);
+	}
+	return range;
+}
+
+static int compare_pools(struct rb_node *node, const struct rb_node *other)
+{
+	u64 a = rb_entry(node, struct devpool_pool, by_number)->number;
+	u64 b = rb_entry(other, struct devpool_pool, by_number)->number;
+
+	return a < b ? -1 : a > b;
+}
+
+/**
+ * devpool_device_add_pool - a pool becomes one that the device has
+ * @device: the device
+ * @pool: the pool
+ *
+ * Context: process; does not sleep.
+ */
+void devpool_device_add_pool(struct devpool_device *device, struct devpool_pool *pool)
+{
+	struct rb_node *other;
+
+	spin_lock(&device->lock);
+	other = rb_find_add(&pool->by_number, &device->pools, compare_pools);
+	spin_unlock(&device->lock);
+	/* Its creator has made sure that there is no other of that number. */
+	WARN_ON(other);
+}
+
+/**
+ * devpool_device_retire_pool - a pool is gone
+ * @device: the device
+ * @pool: the pool
+ * @tally: its counters
+ *
+ * Context: under the lock of the pool.
+ */
+void devpool_device_retire_pool(struct devpool_device *device, struct devpool_pool *pool,
+				const struct devpool_tally *tally)
+{
+	spin_lock(&device->lock);
+	rb_erase(&pool->by_number, &device->pools);
+	devpool_tally_add(&device->retired, tally);
+	device->nr_retired++;
+	spin_unlock(&device->lock);
+	if (!devpool_id_is_none(&pool->id))
+		atomic_dec(&device->nr_pools);
+}
+
+/**
+ * devpool_device_next_pool - walks over the pools that are not gone
+ * @device: the device
+ * @number: where to begin; set to what to go on with
+ * @end: number behind the last one wanted, 0 for all
+ *
+ * Context: process; does not sleep.
+ * Return: the pool of the least number from there on, with a reference, or NULL at
+ * the end.
+ */
+struct devpool_pool *devpool_device_next_pool(struct devpool_device *device, u64 *number,
+					      u64 end)
+{
+	struct devpool_pool *pool, *found = NULL;
+	struct rb_node *node;
+
+	spin_lock(&device->lock);
+	node = device->pools.rb_node;
+	while (node) {
+		pool = rb_entry(node, struct devpool_pool, by_number);
+		if (pool->number >= *number) {
+			found = pool;
+			node = node->rb_left;
+		} else {
+			node = node->rb_right;
+		}
+	}
+	if (found && end && found->number >= end)
+		found = NULL;
+	if (found) {
+		*number = found->number + 1;
+		/* It has one of its members' as long as it is in here. */
+		devpool_pool_get(found);
+	}
+	spin_unlock(&device->lock);
+	return found;
 }
 
 /**

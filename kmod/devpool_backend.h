@@ -51,7 +51,8 @@ struct devpool_chunk {
  *	flags what is known of it. Process context, may sleep; 0 or -ENOMEM
  * @give: takes the memory back. May be called where no memory can be allocated;
  *	cannot fail
- * @zero: writes zero over the chunk. May sleep; cannot fail
+ * @zero: writes zero over @len bytes from an offset of a chunk on, both of which
+ *	are multiples of 512. May sleep; cannot fail
  * @pfn: page frame at a page-aligned offset of a chunk. @run is set to the
  *	number of bytes from there on that are one run of physical memory. NULL if
  *	there is no memory to be mapped
@@ -65,7 +66,8 @@ struct devpool_backend {
 	bool returns_memory;
 	int (*take)(struct devpool_chunk *chunk, unsigned int chunk_shift);
 	void (*give)(struct devpool_chunk *chunk, unsigned int chunk_shift);
-	void (*zero)(struct devpool_chunk *chunk, unsigned int chunk_shift);
+	void (*zero)(const struct devpool_chunk *chunk, unsigned int chunk_shift,
+		     u64 offset, u64 len);
 	unsigned long (*pfn)(const struct devpool_chunk *chunk,
 			     unsigned int chunk_shift, u64 offset, u64 *run);
 	void (*copy)(const struct devpool_chunk *chunk, unsigned int chunk_shift,

@@ -7,6 +7,7 @@
  */
 #include <linux/anon_inodes.h>
 #include <linux/build_bug.h>
+#include <linux/capability.h>
 #include <linux/err.h>
 #include <linux/fcntl.h>
 #include <linux/file.h>
@@ -20,6 +21,7 @@
 
 #include "compat.h"
 #include "private.h"
+#include "trace.h"
 
 /* The layouts are the ABI, on 32 bit too. */
 static_assert(sizeof(struct devpool_pool_id) == 16);
@@ -29,13 +31,26 @@ static_assert(offsetof(struct devpool_info, out_backend) == 56);
 static_assert(sizeof(struct devpool_alloc) == 80);
 static_assert(offsetof(struct devpool_alloc, out_addr) == 64);
 static_assert(sizeof(struct devpool_free) == 16);
+static_assert(sizeof(struct devpool_retain) == 16);
+static_assert(sizeof(struct devpool_pool_id_new) == 24);
 static_assert(sizeof(struct devpool_pool_create) == 72);
 static_assert(offsetof(struct devpool_pool_create, out_pool) == 48);
+static_assert(sizeof(struct devpool_pool_get) == 48);
+static_assert(offsetof(struct devpool_pool_get, out_use_count) == 28);
+static_assert(sizeof(struct devpool_pool_put) == 32);
+static_assert(sizeof(struct devpool_pool_attr) == 48);
+static_assert(offsetof(struct devpool_pool_attr, out_value) == 40);
 static_assert(sizeof(struct devpool_pool_stat) == 296);
 static_assert(offsetof(struct devpool_pool_stat, out_allocated) == 32);
 static_assert(sizeof(struct devpool_empty_cache) == 80);
 static_assert(offsetof(struct devpool_empty_cache, out_freed) == 40);
+static_assert(sizeof(struct devpool_route_begin) == 32);
+static_assert(sizeof(struct devpool_route_end) == 32);
 static_assert(sizeof(struct devpool_stats) == 272);
+static_assert(sizeof(struct devpool_snapshot_entry) == 80);
+static_assert(sizeof(struct devpool_snapshot) == 56);
+static_assert(offsetof(struct devpool_snapshot, out_count) == 44);
+static_assert(sizeof(struct devpool_limit) == 16);
 
 /* A tally is what both kinds of statistics end with. */
 static_assert(sizeof(struct devpool_tally) ==
@@ -94,11 +109,6 @@ static void devpool_set_tally(void *arg, size_t at, const struct devpool_tally *
 	memcpy(arg + at, tally, sizeof(*tally));
 }
 
-static bool is_no_pool(const struct devpool_pool_id *id)
-{
-	return !id->first && !id->second;
-}
-
 static int devpool_cmd_info(struct devpool_call *call)
 {
 	struct devpool_device *device = call->device;
@@ -118,7 +128,13 @@ static int devpool_cmd_info(struct devpool_call *call)
 		.out_granule_large = PAGE_SIZE,
 		.out_index = device->index,
 		.out_node = NUMA_NO_NODE,
+		.out_features = DEVPOOL_FEATURE_ZERO | DEVPOOL_FEATURE_EXPORTABLE |
+				DEVPOOL_FEATURE_SHARE | DEVPOOL_FEATURE_ROUTES |
+				DEVPOOL_FEATURE_LIMITS | DEVPOOL_FEATURE_STABLE |
+				DEVPOOL_FEATURE_NO_SPLIT | DEVPOOL_FEATURE_SPARES |
+				DEVPOOL_FEATURE_SNAPSHOT,
 		.out_max_pools = devpool_max_pools,
+		.out_max_routes = devpool_max_routes,
 		.out_max_blocks = devpool_max_blocks,
 	};
 	if (device->backend->pfn) {
@@ -131,24 +147,35 @@ static int devpool_cmd_info(struct devpool_call *call)
 			       sizeof(info));
 }
 
+/* Rounds up to a multiple of a power of two. */
+static int devpool_round_up(u64 bytes, u64 to, u64 *rounded)
+{
+	if (bytes > U64_MAX - (to - 1))
+		return -EINVAL;
+	*rounded = ALIGN(bytes, to);
+	return 0;
+}
+
 static int devpool_validate_alloc(const struct devpool_device *device,
 				  const struct devpool_alloc *alloc, u64 *size,
 				  u64 *align)
 {
 	u64 granule = DEVPOOL_SMALL_GRANULE;
+	int err;
 
-	if (alloc->flags || alloc->user_addr)
+	if (alloc->flags & ~(DEVPOOL_ALLOC_ZERO | DEVPOOL_ALLOC_EXPORTABLE) ||
+	    alloc->user_addr)
 		return -EOPNOTSUPP;
 	if (alloc->__reserved || !alloc->bytes)
 		return -EINVAL;
 	if (alloc->align && (!is_power_of_2(alloc->align) ||
 			     alloc->align > devpool_chunk_size(device)))
 		return -EINVAL;
-	if (alloc->bytes > DEVPOOL_SMALL_MAX)
+	if (alloc->bytes > DEVPOOL_SMALL_MAX || alloc->flags & DEVPOOL_ALLOC_EXPORTABLE)
 		granule = PAGE_SIZE;
-	if (alloc->bytes > U64_MAX - (granule - 1))
-		return -EINVAL;
-	*size = ALIGN(alloc->bytes, granule);
+	err = devpool_round_up(alloc->bytes, granule, size);
+	if (err)
+		return err;
 	*align = max(alloc->align, granule);
 	if (alloc->stream)
 		return -ENOENT;
@@ -171,32 +198,47 @@ static int devpool_cmd_alloc(struct devpool_call *call)
 	err = devpool_validate_alloc(call->device, &alloc, &size, &align);
 	if (err)
 		return err;
-	member = devpool_client_get_member(client, &alloc.pool);
+	if (devpool_id_is_none(&alloc.pool) && unlikely(!list_empty(&client->routes)))
+		member = devpool_route_find(client);
+	else
+		member = devpool_client_get_member(client, &alloc.pool);
 	if (!member)
 		return -ENOENT;
 
+	if (unlikely(member->pool->flags & DEVPOOL_POOL_NO_SPLIT)) {
+		err = devpool_round_up(size, devpool_chunk_size(call->device), &size);
+		if (err)
+			goto put_member;
+	}
 	if (size > devpool_device_bytes(call->device)) {
-		err = devpool_pool_refuse(member->pool, -ENOSPC);
+		err = devpool_pool_refuse(member->pool, size, -ENOSPC);
 		goto put_member;
 	}
 	if (!atomic_add_unless(&client->nr_blocks, 1, devpool_max_blocks)) {
-		err = devpool_pool_refuse(member->pool, -EDQUOT);
+		err = devpool_pool_refuse(member->pool, size, -EDQUOT);
 		goto put_member;
 	}
 	err = devpool_pool_reserve(member, size, align, alloc.bytes, &block);
 	if (err)
 		goto uncount;
 
+	if (alloc.flags & DEVPOOL_ALLOC_ZERO) {
+		err = devpool_pool_zero(member->pool, block);
+		if (err)
+			goto unreserve;
+	}
 	if (put_user(block->addr, &user->out_addr) ||
 	    put_user(block->size, &user->out_bytes)) {
 		err = -EFAULT;
-		devpool_pool_unreserve(member, block);
-		goto uncount;
+		goto unreserve;
 	}
+	trace_devpool_alloc(member->pool, block);
 	devpool_pool_publish(member, block);
 	devpool_client_put_member(client, member);
 	return 0;
 
+unreserve:
+	devpool_pool_unreserve(member, block);
 uncount:
 	atomic_dec(&client->nr_blocks);
 put_member:
@@ -217,23 +259,56 @@ static int devpool_cmd_free(struct devpool_call *call)
 	return devpool_client_free_block(call->client, arg.addr);
 }
 
-/* The pool's number among those that a client may have at a time. */
-static int devpool_count_pool(struct devpool_client *client, int n)
+static int devpool_cmd_retain(struct devpool_call *call)
 {
-	int err = 0;
+	struct devpool_retain arg;
+	int err;
 
-	spin_lock(&client->lock);
-	if (n > 0 && client->nr_pools >= devpool_max_pools)
-		err = -EDQUOT;
-	else
-		client->nr_pools += n;
-	spin_unlock(&client->lock);
-	return err;
+	err = devpool_fetch(call, &arg, sizeof(arg));
+	if (err)
+		return err;
+	if (arg.flags)
+		return -EOPNOTSUPP;
+	return devpool_client_retain_block(call->client, arg.addr);
+}
+
+static int devpool_cmd_pool_id(struct devpool_call *call)
+{
+	struct devpool_pool_id_new arg;
+	int err;
+
+	err = devpool_fetch(call, &arg, sizeof(arg));
+	if (err)
+		return err;
+	if (arg.flags & ~DEVPOOL_POOL_ID_CAPTURE)
+		return -EOPNOTSUPP;
+	err = devpool_client_mint(call->client, arg.flags & DEVPOOL_POOL_ID_CAPTURE,
+				  &arg.out_pool);
+	if (err)
+		return err;
+	return devpool_respond(call, &arg, offsetof(struct devpool_pool_id_new, out_pool),
+			       sizeof(arg));
+}
+
+static int devpool_validate_pool_create(const struct devpool_device *device,
+					const struct devpool_pool_create *create,
+					u64 *limit)
+{
+	if (create->flags & ~(DEVPOOL_POOL_STABLE | DEVPOOL_POOL_NO_SPLIT |
+			      DEVPOOL_POOL_THRESHOLD) || create->reserve)
+		return -EOPNOTSUPP;
+	if (create->__reserved)
+		return -EINVAL;
+	if (create->release_threshold && !(create->flags & DEVPOOL_POOL_THRESHOLD))
+		return -EINVAL;
+	if (create->flags & DEVPOOL_POOL_THRESHOLD && create->flags & DEVPOOL_POOL_STABLE)
+		return -EINVAL;
+	return devpool_round_up(create->limit, devpool_chunk_size(device), limit);
 }
 
 /*
- * Reserves first what can fail: the number, the place in the client's table, the
- * descriptor, the file, the answer. Then the pool is put where it can be found.
+ * Gets first what can fail: the number, the descriptor, the file, and copies the
+ * answer out. Then the pool is put where it can be found.
  */
 static int devpool_cmd_pool_create(struct devpool_call *call)
 {
@@ -243,37 +318,43 @@ static int devpool_cmd_pool_create(struct devpool_call *call)
 	struct devpool_pool_id id;
 	struct file *file;
 	int fd, err;
+	u64 limit;
 
 	err = devpool_fetch(call, &create, sizeof(create));
 	if (err)
 		return err;
-	if (create.flags || create.limit || create.reserve ||
-	    create.release_threshold)
-		return -EOPNOTSUPP;
-	if (create.__reserved)
-		return -EINVAL;
+	err = devpool_validate_pool_create(call->device, &create, &limit);
+	if (err)
+		return err;
 
-	err = devpool_count_pool(client, 1);
+	err = devpool_client_count_pool(client);
 	if (err)
 		return err;
 	id = create.pool;
-	if (is_no_pool(&id))
-		err = devpool_client_mint(client, &id);
+	if (devpool_id_is_none(&id))
+		err = devpool_client_mint(client, false, &id);
 	else
 		err = devpool_client_check_minted(client, &id);
 	if (err)
 		goto uncount;
-
-	/* Holds the number's place, so that the id is created only once. */
-	err = xa_insert(&client->members, devpool_id_count(&id), NULL,
-			GFP_KERNEL_ACCOUNT);
-	if (err)
+	member = devpool_client_get_member(client, &id);
+	if (member) {
+		devpool_client_put_member(client, member);
+		err = -EBUSY;
 		goto uncount;
-	member = devpool_pool_create(client, &id);
-	if (!member) {
-		err = -ENOMEM;
-		goto release_place;
 	}
+
+	err = -ENOMEM;
+	member = devpool_pool_create(client, &id, create.flags);
+	if (!member)
+		goto uncount;
+	/* The use count of 1 is the file's. */
+	member->pool->file_open = true;
+	member->pool->flushes_itself = true;
+	devpool_pool_set_attr(member->pool, DEVPOOL_ATTR_LIMIT, limit);
+	if (create.flags & DEVPOOL_POOL_THRESHOLD)
+		devpool_pool_set_attr(member->pool, DEVPOOL_ATTR_RELEASE_THRESHOLD,
+				      create.release_threshold);
 	fd = get_unused_fd_flags(O_CLOEXEC);
 	if (fd < 0) {
 		err = fd;
@@ -285,35 +366,117 @@ static int devpool_cmd_pool_create(struct devpool_call *call)
 		err = PTR_ERR(file);
 		goto put_fd;
 	}
-	/* The use count of 1 is the file's, and a reference on the struct. */
+	/* So is a reference on the struct. */
 	devpool_pool_get(member->pool);
-	member->pool->file_open = true;
-	atomic_inc(&call->device->nr_pools);
 
 	create.out_pool = id;
 	create.out_fd = fd;
 	err = devpool_respond(call, &create,
 			      offsetof(struct devpool_pool_create, out_pool),
 			      sizeof(create));
-	if (err) {
-		/* Its last close takes all of it back, the place included. */
-		fput(file);
-		put_unused_fd(fd);
-		return err;
-	}
-	xa_store(&client->members, devpool_id_count(&id), member, 0);
+	if (!err)
+		err = devpool_pool_add(member);
+	if (err)
+		goto put_file;
 	fd_install(fd, file);
 	return 0;
 
+put_file:
+	/* Its close must find nothing to do: the pool was never there. */
+	member->pool->file_open = false;
+	fput(file);
 put_fd:
 	put_unused_fd(fd);
 put_member:
 	kref_put(&member->ref, devpool_member_release);
-release_place:
-	xa_release(&client->members, devpool_id_count(&id));
 uncount:
-	devpool_count_pool(client, -1);
+	devpool_client_uncount_pool(client);
 	return err;
+}
+
+/* The pool of a pool file, with a reference. */
+static int devpool_get_pool_of_file(const struct devpool_device *device, int fd,
+				    struct devpool_pool **pool)
+{
+	struct file *file = fget(fd);
+	int err = 0;
+
+	if (!file)
+		return -EBADF;
+	*pool = file->private_data;
+	if (file->f_op != &devpool_pool_fops)
+		err = -EBADF;
+	else if ((*pool)->device != device)
+		err = -EINVAL;
+	else
+		devpool_pool_get(*pool);
+	fput(file);
+	return err;
+}
+
+static int devpool_cmd_pool_get(struct devpool_call *call)
+{
+	struct devpool_client *client = call->client;
+	struct devpool_member *member;
+	struct devpool_pool_get get;
+	struct devpool_pool *pool;
+	u32 use_count;
+	int err;
+
+	err = devpool_fetch(call, &get, sizeof(get));
+	if (err)
+		return err;
+	if (get.flags & ~DEVPOOL_POOL_GET_FD)
+		return -EOPNOTSUPP;
+	if (get.flags & DEVPOOL_POOL_GET_FD) {
+		if (!devpool_id_is_none(&get.pool))
+			return -EINVAL;
+		err = devpool_get_pool_of_file(call->device, get.fd, &pool);
+		if (err)
+			return err;
+		err = devpool_client_attach(client, pool, &member, &use_count);
+		devpool_pool_put(pool);
+	} else {
+		if (devpool_id_is_none(&get.pool) || get.fd)
+			return -EINVAL;
+		err = devpool_client_get_pool(client, &get.pool, &member, &use_count);
+	}
+	if (err)
+		return err;
+
+	get.out_use_count = use_count;
+	get.out_pool = member->pool->id;
+	err = devpool_respond(call, &get, offsetof(struct devpool_pool_get, out_use_count),
+			      sizeof(get));
+	if (err)
+		devpool_member_put(member, &use_count);
+	devpool_client_put_member(client, member);
+	return err;
+}
+
+static int devpool_cmd_pool_put(struct devpool_call *call)
+{
+	struct devpool_member *member;
+	struct devpool_pool_put put;
+	int err;
+
+	err = devpool_fetch(call, &put, sizeof(put));
+	if (err)
+		return err;
+	if (put.flags)
+		return -EOPNOTSUPP;
+	if (put.__reserved || devpool_id_is_none(&put.pool))
+		return -EINVAL;
+	devpool_routes_reap(call->client);
+	member = devpool_client_get_member(call->client, &put.pool);
+	if (!member)
+		return -ENOENT;
+	err = devpool_member_put(member, &put.out_use_count);
+	devpool_client_put_member(call->client, member);
+	if (err)
+		return err;
+	return devpool_respond(call, &put, offsetof(struct devpool_pool_put, out_use_count),
+			       sizeof(put));
 }
 
 /* The pool that a command on either kind of file names. */
@@ -325,7 +488,7 @@ static int devpool_call_get_pool(struct devpool_call *call,
 	*member = NULL;
 	*pool = call->pool;
 	if (call->pool)
-		return is_no_pool(id) ? 0 : -EINVAL;
+		return devpool_id_is_none(id) ? 0 : -EINVAL;
 
 	*member = devpool_client_get_member(call->client, id);
 	if (!*member)
@@ -368,6 +531,59 @@ static int devpool_cmd_pool_stat(struct devpool_call *call)
 			       sizeof(stat));
 }
 
+static int devpool_validate_pool_attr(const struct devpool_device *device,
+				      struct devpool_pool_attr *attr)
+{
+	if (attr->flags & ~DEVPOOL_POOL_ATTR_SET)
+		return -EOPNOTSUPP;
+	if (attr->attr != DEVPOOL_ATTR_LIMIT &&
+	    attr->attr != DEVPOOL_ATTR_RELEASE_THRESHOLD)
+		return -EOPNOTSUPP;
+	if (attr->__reserved)
+		return -EINVAL;
+	if (!(attr->flags & DEVPOOL_POOL_ATTR_SET))
+		return attr->value ? -EINVAL : 0;
+	if (attr->attr == DEVPOOL_ATTR_LIMIT)
+		return devpool_round_up(attr->value, devpool_chunk_size(device),
+					&attr->value);
+	return 0;
+}
+
+static int devpool_cmd_pool_attr(struct devpool_call *call)
+{
+	struct devpool_member *member;
+	struct devpool_pool_attr attr;
+	struct devpool_pool *pool;
+	bool set;
+	int err;
+
+	err = devpool_fetch(call, &attr, sizeof(attr));
+	if (err)
+		return err;
+	err = devpool_validate_pool_attr(call->device, &attr);
+	if (err)
+		return err;
+	err = devpool_call_get_pool(call, &attr.pool, &member, &pool);
+	if (err)
+		return err;
+	set = attr.flags & DEVPOOL_POOL_ATTR_SET;
+	if (set && attr.attr == DEVPOOL_ATTR_RELEASE_THRESHOLD &&
+	    pool->flags & DEVPOOL_POOL_STABLE) {
+		err = -EINVAL;
+		goto put_pool;
+	}
+
+	attr.out_value = set ? attr.value : devpool_pool_get_attr(pool, attr.attr);
+	err = devpool_respond(call, &attr, offsetof(struct devpool_pool_attr, out_value),
+			      sizeof(attr));
+	if (!err && set)
+		devpool_pool_set_attr(pool, attr.attr, attr.value);
+
+put_pool:
+	devpool_call_put_pool(call, member);
+	return err;
+}
+
 static int devpool_cmd_empty_cache(struct devpool_call *call)
 {
 	struct devpool_emptied emptied = {};
@@ -379,7 +595,8 @@ static int devpool_cmd_empty_cache(struct devpool_call *call)
 	err = devpool_fetch(call, &empty, sizeof(empty));
 	if (err)
 		return err;
-	if (empty.flags & ~(DEVPOOL_EMPTY_TRIM | DEVPOOL_EMPTY_RELEASE))
+	if (empty.flags & ~(DEVPOOL_EMPTY_TRIM | DEVPOOL_EMPTY_KEEP_PHYSICAL |
+			    DEVPOOL_EMPTY_RELEASE))
 		return -EOPNOTSUPP;
 	if (empty.__reserved)
 		return -EINVAL;
@@ -389,8 +606,10 @@ static int devpool_cmd_empty_cache(struct devpool_call *call)
 	if (err)
 		return err;
 
-	if (call->client && is_no_pool(&empty.pool))
-		devpool_client_empty(call->client, empty.keep, &emptied);
+	if (call->client && devpool_id_is_none(&empty.pool))
+		devpool_client_empty(call->client,
+				     empty.flags & DEVPOOL_EMPTY_KEEP_PHYSICAL, empty.keep,
+				     &emptied);
 	else
 		err = devpool_pool_empty(pool, empty.flags, empty.keep, &emptied);
 	devpool_call_put_pool(call, member);
@@ -408,6 +627,44 @@ static int devpool_cmd_empty_cache(struct devpool_call *call)
 			       sizeof(empty));
 }
 
+static int devpool_validate_route(const struct devpool_pool_id *id, u32 flags, u32 scope,
+				  u32 stream)
+{
+	if (flags || (scope != DEVPOOL_SCOPE_THREAD && scope != DEVPOOL_SCOPE_ALL))
+		return -EOPNOTSUPP;
+	if (devpool_id_is_none(id) || stream)
+		return -EINVAL;
+	return 0;
+}
+
+static int devpool_cmd_route_begin(struct devpool_call *call)
+{
+	struct devpool_route_begin arg;
+	int err;
+
+	err = devpool_fetch(call, &arg, sizeof(arg));
+	if (err)
+		return err;
+	err = devpool_validate_route(&arg.pool, arg.flags, arg.scope, arg.stream);
+	if (err)
+		return err;
+	return devpool_route_begin(call->client, &arg.pool, arg.scope);
+}
+
+static int devpool_cmd_route_end(struct devpool_call *call)
+{
+	struct devpool_route_end arg;
+	int err;
+
+	err = devpool_fetch(call, &arg, sizeof(arg));
+	if (err)
+		return err;
+	err = devpool_validate_route(&arg.pool, arg.flags, arg.scope, arg.stream);
+	if (err)
+		return err;
+	return devpool_route_end(call->client, &arg.pool, arg.scope);
+}
+
 static int devpool_cmd_stats(struct devpool_call *call)
 {
 	struct devpool_stats stats;
@@ -417,13 +674,89 @@ static int devpool_cmd_stats(struct devpool_call *call)
 	err = devpool_fetch(call, &stats, sizeof(stats));
 	if (err)
 		return err;
-	if (stats.flags)
+	if (stats.flags & ~DEVPOOL_STATS_DEVICE)
 		return -EOPNOTSUPP;
-	devpool_client_tally(call->client, &tally);
+	if (stats.flags & DEVPOOL_STATS_DEVICE) {
+		if (!capable(CAP_SYS_ADMIN))
+			return -EPERM;
+		devpool_device_tally(call->device, &tally);
+	} else {
+		devpool_client_tally(call->client, &tally);
+	}
 	devpool_set_tally(&stats, offsetof(struct devpool_stats, out_allocated), &tally);
 	return devpool_respond(call, &stats,
 			       offsetof(struct devpool_stats, out_allocated),
 			       sizeof(stats));
+}
+
+/* What a call can tell at a time: a bound on what it holds the pool's lock for. */
+#define DEVPOOL_SNAPSHOT_MAX 16384U
+
+static int devpool_cmd_snapshot(struct devpool_call *call)
+{
+	struct devpool_snapshot_entry *entries;
+	struct devpool_member *member = NULL;
+	struct devpool_pool *pool = NULL;
+	struct devpool_snapshot arg;
+	bool everybody;
+	u32 nr;
+	int err;
+
+	err = devpool_fetch(call, &arg, sizeof(arg));
+	if (err)
+		return err;
+	if (arg.flags & ~DEVPOOL_SNAPSHOT_DEVICE)
+		return -EOPNOTSUPP;
+	everybody = arg.flags & DEVPOOL_SNAPSHOT_DEVICE;
+	if (!arg.count || (everybody && !devpool_id_is_none(&arg.pool)))
+		return -EINVAL;
+	if (everybody && !capable(CAP_SYS_ADMIN))
+		return -EPERM;
+	if (!devpool_id_is_none(&arg.pool)) {
+		member = devpool_client_get_member(call->client, &arg.pool);
+		if (!member)
+			return -ENOENT;
+		pool = member->pool;
+	}
+
+	err = -ENOMEM;
+	nr = min(arg.count, DEVPOOL_SNAPSHOT_MAX);
+	entries = kvcalloc(nr, sizeof(*entries), GFP_KERNEL_ACCOUNT);
+	if (!entries)
+		goto put_member;
+	err = devpool_snapshot(call->client, pool, everybody, &arg.cursor, entries, nr,
+			       &arg.out_count);
+	arg.out_cursor = arg.cursor;
+	if (!err && copy_to_user(u64_to_user_ptr(arg.array), entries,
+				 array_size(arg.out_count, sizeof(*entries))))
+		err = -EFAULT;
+	kvfree(entries);
+	if (!err)
+		err = devpool_respond(call, &arg,
+				      offsetof(struct devpool_snapshot, out_count),
+				      sizeof(arg));
+put_member:
+	devpool_call_put_pool(call, member);
+	return err;
+}
+
+static int devpool_cmd_limit(struct devpool_call *call)
+{
+	struct devpool_limit arg;
+	u64 bytes;
+	int err;
+
+	err = devpool_fetch(call, &arg, sizeof(arg));
+	if (err)
+		return err;
+	if (arg.flags)
+		return -EOPNOTSUPP;
+	err = devpool_round_up(arg.bytes, devpool_chunk_size(call->device), &bytes);
+	if (err)
+		return err;
+	devpool_client_set_limit(call->client,
+				 bytes ? bytes >> call->device->chunk_shift : U64_MAX);
+	return 0;
 }
 
 /**
@@ -455,14 +788,32 @@ static const struct devpool_command devpool_commands[] = {
 			out_bytes, true, false),
 	DEVPOOL_COMMAND(DEVPOOL_CMD_FREE, devpool_cmd_free, devpool_free,
 			addr, true, false),
+	DEVPOOL_COMMAND(DEVPOOL_CMD_RETAIN, devpool_cmd_retain, devpool_retain,
+			addr, true, false),
+	DEVPOOL_COMMAND(DEVPOOL_CMD_POOL_ID, devpool_cmd_pool_id, devpool_pool_id_new,
+			out_pool, true, false),
 	DEVPOOL_COMMAND(DEVPOOL_CMD_POOL_CREATE, devpool_cmd_pool_create,
 			devpool_pool_create, __reserved, true, false),
+	DEVPOOL_COMMAND(DEVPOOL_CMD_POOL_GET, devpool_cmd_pool_get, devpool_pool_get,
+			out_pool, true, false),
+	DEVPOOL_COMMAND(DEVPOOL_CMD_POOL_PUT, devpool_cmd_pool_put, devpool_pool_put,
+			__reserved, true, false),
+	DEVPOOL_COMMAND(DEVPOOL_CMD_POOL_ATTR, devpool_cmd_pool_attr, devpool_pool_attr,
+			out_value, true, true),
 	DEVPOOL_COMMAND(DEVPOOL_CMD_POOL_STAT, devpool_cmd_pool_stat,
 			devpool_pool_stat, out_zeroed_bytes, true, true),
 	DEVPOOL_COMMAND(DEVPOOL_CMD_EMPTY_CACHE, devpool_cmd_empty_cache,
 			devpool_empty_cache, __reserved, true, true),
+	DEVPOOL_COMMAND(DEVPOOL_CMD_ROUTE_BEGIN, devpool_cmd_route_begin,
+			devpool_route_begin, stream, true, false),
+	DEVPOOL_COMMAND(DEVPOOL_CMD_ROUTE_END, devpool_cmd_route_end,
+			devpool_route_end, stream, true, false),
 	DEVPOOL_COMMAND(DEVPOOL_CMD_STATS, devpool_cmd_stats, devpool_stats,
 			out_zeroed_bytes, true, false),
+	DEVPOOL_COMMAND(DEVPOOL_CMD_SNAPSHOT, devpool_cmd_snapshot, devpool_snapshot,
+			out_cursor, true, false),
+	DEVPOOL_COMMAND(DEVPOOL_CMD_LIMIT, devpool_cmd_limit, devpool_limit,
+			bytes, true, false),
 };
 
 static __always_inline long devpool_ioctl(struct devpool_call *call,
@@ -476,6 +827,7 @@ static __always_inline long devpool_ioctl(struct devpool_call *call,
 		return -ENOTTY;
 	nr = array_index_nospec(nr, ARRAY_SIZE(devpool_commands));
 	command = &devpool_commands[nr];
+	/* A number without a command is one on no kind of file. */
 	if (!(call->client ? command->on_device : command->on_pool))
 		return -ENOTTY;
 	if (call->pool && !READ_ONCE(call->pool->file_open))

@@ -38,6 +38,10 @@ unsigned int devpool_max_pools = 65536;
 module_param_named(max_pools, devpool_max_pools, uint, 0444);
 MODULE_PARM_DESC(max_pools, "most pools that a client can have created at a time; default 65536");
 
+unsigned int devpool_max_routes = 1024;
+module_param_named(max_routes, devpool_max_routes, uint, 0444);
+MODULE_PARM_DESC(max_routes, "most routes that a client can have at a time; default 1024");
+
 unsigned int devpool_max_blocks = 4194304;
 module_param_named(max_blocks, devpool_max_blocks, uint, 0444);
 MODULE_PARM_DESC(max_blocks, "most blocks that a client can hold at a time; default 4194304");
@@ -191,6 +195,7 @@ static int __init devpool_init(void)
 	err = devpool_class_init();
 	if (err)
 		goto destroy_scrubber;
+	devpool_debugfs_init();
 	err = devpool_add_all();
 	if (!err)
 		err = devpool_devices_publish();
@@ -200,6 +205,7 @@ static int __init devpool_init(void)
 
 remove_devices:
 	devpool_devices_remove();
+	devpool_debugfs_exit();
 	devpool_class_exit();
 destroy_scrubber:
 	kthread_destroy_worker(devpool_scrubber);
@@ -213,6 +219,7 @@ chunk_cache_exit:
 static void __exit devpool_exit(void)
 {
 	devpool_devices_remove();
+	devpool_debugfs_exit();
 	devpool_class_exit();
 	kthread_destroy_worker(devpool_scrubber);
 	/* Structs that were freed after a grace period may use these caches. */

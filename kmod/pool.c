@@ -3,8 +3,9 @@
  * Pools: where requests are served, and where caches end.
  *
  * A request goes through the attempts in the order of their cost: what is
- * resident; the pool's own returnable chunks, moved behind other addresses; new
- * chunks from the device; caches of the client's that nobody was promised.
+ * resident; the pool's own returnable chunks, moved behind other addresses; its
+ * spare chunks; new chunks from the device; caches of the client's that nobody was
+ * promised.
  */
 #include <linux/anon_inodes.h>
 #include <linux/err.h>
@@ -16,6 +17,7 @@
 
 #include "compat.h"
 #include "private.h"
+#include "trace.h"
 
 /* Block structs allocated beyond those in want, so that not each ALLOC does. */
 #define DEVPOOL_STOCK_BATCH 8
@@ -38,10 +40,22 @@ static unsigned long devpool_pool_returnable(const struct devpool_pool *pool)
 	return pool->arenas[0].nr_returnable + pool->arenas[1].nr_returnable;
 }
 
+static u64 devpool_pool_spare(const struct devpool_pool *pool)
+{
+	return pool->tally.spare.now >> pool->device->chunk_shift;
+}
+
+/* Chunks of its own that a request may move behind other addresses. */
+static unsigned long devpool_pool_movable(const struct devpool_pool *pool)
+{
+	return pool->flags & DEVPOOL_POOL_STABLE ? 0 : devpool_pool_returnable(pool);
+}
+
 static bool devpool_pool_is_empty(const struct devpool_pool *pool)
 {
 	return !pool->arenas[0].nr_busy && !pool->arenas[1].nr_busy &&
-	       !pool->tally.resident.now && !pool->nr_leaving;
+	       !pool->tally.resident.now && !pool->tally.spare.now &&
+	       !pool->nr_leaving;
 }
 
 /**
@@ -87,73 +101,160 @@ static void devpool_pool_take_out(struct devpool_pool *pool,
 	wake_up_all(&pool->flushed);
 }
 
-/* The chunks are not the pool's any more: the books, before they are moved. */
-static void devpool_pool_uncharge(struct devpool_pool *pool, unsigned long nr)
+/* Chunks count as something else, for the pool and for who is behind it. */
+static void devpool_pool_move(struct devpool_pool *pool, enum devpool_account from,
+			      enum devpool_account to, unsigned long nr)
 {
+	u64 bytes = (u64)nr << pool->device->chunk_shift;
+
 	lockdep_assert_held(&pool->lock);
-	devpool_counter_sub(&pool->tally.resident, (u64)nr << pool->device->chunk_shift);
-	devpool_client_uncharge(pool->creator, nr);
+	if (!nr)
+		return;
+	if (from == DEVPOOL_ACCOUNT_RESIDENT)
+		devpool_counter_sub(&pool->tally.resident, bytes);
+	else if (from == DEVPOOL_ACCOUNT_SPARE)
+		devpool_counter_sub(&pool->tally.spare, bytes);
+	if (to == DEVPOOL_ACCOUNT_RESIDENT)
+		devpool_counter_add(&pool->tally.resident, bytes);
+	else if (to == DEVPOOL_ACCOUNT_SPARE)
+		devpool_counter_add(&pool->tally.spare, bytes);
+	devpool_client_move(pool->creator, from, to, nr);
 }
 
-/* Gives up to @max chunks back, some at a time. Lets go of the pool's lock. */
-static unsigned long devpool_pool_flush(struct devpool_pool *pool, unsigned long max)
+/* Takes @nr of the spare chunks, which are there, and adds them to a list. */
+static void devpool_pool_take_spares(struct devpool_pool *pool, unsigned long nr,
+				     struct list_head *chunks)
 {
-	unsigned long flushed = 0, nr;
+	lockdep_assert_held(&pool->lock);
+	while (nr--)
+		list_move_tail(pool->spares.next, chunks);
+}
+
+/*
+ * Gives up to @max_spare spare chunks back, then up to @max returnable ones, some
+ * at a time. Lets go of the pool's lock.
+ */
+static unsigned long devpool_pool_flush(struct devpool_pool *pool, u64 max_spare,
+					u64 max)
+{
+	unsigned long flushed = 0, spares, nr;
 	LIST_HEAD(chunks);
 
 	lockdep_assert_held(&pool->lock);
 	for (;;) {
-		nr = min3(max - flushed, devpool_pool_returnable(pool),
-			  DEVPOOL_FLUSH_BATCH);
-		if (!nr)
+		spares = min3(max_spare, devpool_pool_spare(pool),
+			      (u64)DEVPOOL_FLUSH_BATCH);
+		nr = min3(max, (u64)devpool_pool_returnable(pool),
+			  (u64)DEVPOOL_FLUSH_BATCH);
+		if (!spares && !nr)
 			break;
-		/* At no time are they neither resident nor free. */
-		devpool_supply_announce(pool->device, nr);
-		devpool_pool_uncharge(pool, nr);
-		pool->nr_leaving += nr;
+		max_spare -= spares;
+		max -= nr;
+		/* At no time are they neither the pool's nor free. */
+		devpool_supply_announce(pool->device, spares + nr);
+		devpool_pool_move(pool, DEVPOOL_ACCOUNT_SPARE, DEVPOOL_ACCOUNT_NONE,
+				  spares);
+		devpool_pool_move(pool, DEVPOOL_ACCOUNT_RESIDENT, DEVPOOL_ACCOUNT_NONE,
+				  nr);
+		pool->nr_leaving += spares + nr;
+		devpool_pool_take_spares(pool, spares, &chunks);
 		devpool_pool_take_out(pool, pool->arenas, nr, &chunks);
 		mutex_unlock(&pool->lock);
 
+		trace_devpool_chunks_out(pool, spares + nr);
 		devpool_supply_put(pool->device, &chunks);
 		cond_resched();
 
 		mutex_lock(&pool->lock);
-		pool->nr_leaving -= nr;
-		flushed += nr;
+		pool->nr_leaving -= spares + nr;
+		flushed += spares + nr;
 	}
-	if (flushed)
+	if (flushed) {
 		pool->tally.flushes++;
+		trace_devpool_flush(pool, flushed);
+	}
 	return flushed;
+}
+
+/*
+ * Makes up to @max returnable chunks spare: nothing shows them any more, but they
+ * stay the pool's. Lets go of the pool's lock.
+ */
+static void devpool_pool_unmap(struct devpool_pool *pool, u64 max)
+{
+	unsigned long nr;
+	LIST_HEAD(chunks);
+
+	lockdep_assert_held(&pool->lock);
+	for (;;) {
+		nr = min3(max, (u64)devpool_pool_returnable(pool),
+			  (u64)DEVPOOL_FLUSH_BATCH);
+		if (!nr)
+			break;
+		max -= nr;
+		devpool_pool_take_out(pool, pool->arenas, nr, &chunks);
+		devpool_pool_move(pool, DEVPOOL_ACCOUNT_RESIDENT, DEVPOOL_ACCOUNT_SPARE,
+				  nr);
+		list_splice_init(&chunks, &pool->spares);
+	}
+}
+
+/* Gives back what the pool has cached beyond its threshold. */
+static void devpool_pool_release_excess(struct devpool_pool *pool)
+{
+	u64 cache, excess, spares;
+
+	lockdep_assert_held(&pool->lock);
+	cache = pool->tally.resident.now + pool->tally.spare.now -
+		pool->tally.allocated.now;
+	if (cache <= pool->release_threshold)
+		return;
+	excess = DIV_ROUND_UP_ULL(cache - pool->release_threshold,
+				  devpool_chunk_size(pool->device));
+	spares = min(excess, devpool_pool_spare(pool));
+	devpool_pool_flush(pool, spares, excess - spares);
+}
+
+/* The client of a share knows the pool no more, but for a block that it maps. */
+static void devpool_member_leave(struct devpool_member *member)
+{
+	lockdep_assert_held(&member->pool->lock);
+	list_del_init(&member->link);
+	devpool_client_drop_member(member->client, member);
+	kref_put(&member->ref, devpool_member_release);
+}
+
+/*
+ * Ends a share that nothing is left of. The caller has a reference on the pool, and
+ * on the member if it goes on using that.
+ */
+static void devpool_member_settle(struct devpool_member *member)
+{
+	lockdep_assert_held(&member->pool->lock);
+	if (unlikely(!member->ties) && hlist_empty(&member->blocks) &&
+	    hlist_empty(&member->holds) && !list_empty(&member->link))
+		devpool_member_leave(member);
 }
 
 /* The pool has nothing and nobody left. */
 static void devpool_pool_retire(struct devpool_pool *pool)
 {
-	struct devpool_client *creator = pool->creator;
 	struct devpool_member *member, *next;
 	struct devpool_tally tally;
 
 	lockdep_assert_held(&pool->lock);
 	pool->gone = true;
-
-	list_for_each_entry_safe(member, next, &pool->members, link) {
-		list_del_init(&member->link);
-		devpool_client_forget(member->client, member);
-		if (member != member->client->home)
-			xa_erase(&member->client->members,
-				 devpool_id_count(&pool->id));
-		kref_put(&member->ref, devpool_member_release);
-	}
+	trace_devpool_pool_gone(pool);
 
 	devpool_pool_read(pool, &tally);
-	spin_lock(&creator->lock);
-	devpool_tally_add(&creator->retired, &tally);
-	creator->nr_retired++;
-	if (devpool_id_number(&pool->id))
-		creator->nr_pools--;
-	spin_unlock(&creator->lock);
-	if (devpool_id_number(&pool->id))
-		atomic_dec(&pool->device->nr_pools);
+	devpool_device_retire_pool(pool->device, pool, &tally);
+	devpool_client_retire_pool(pool->creator, pool, &tally);
+	/* Its creator's share last: then the creator may create it anew. */
+	list_for_each_entry_safe(member, next, &pool->members, link)
+		if (member->client != pool->creator)
+			devpool_member_leave(member);
+	list_for_each_entry_safe(member, next, &pool->members, link)
+		devpool_member_leave(member);
 }
 
 /*
@@ -166,66 +267,260 @@ static unsigned long devpool_pool_settle(struct devpool_pool *pool)
 	unsigned long flushed = 0;
 
 	lockdep_assert_held(&pool->lock);
+	if (pool->release_threshold != U64_MAX)
+		devpool_pool_release_excess(pool);
 	while (pool->flushes_itself && !pool->use_count &&
-	       devpool_pool_returnable(pool))
-		flushed += devpool_pool_flush(pool, ULONG_MAX);
+	       (devpool_pool_returnable(pool) || pool->tally.spare.now))
+		flushed += devpool_pool_flush(pool, U64_MAX, U64_MAX);
 	if (!pool->use_count && !pool->gone && devpool_pool_is_empty(pool))
 		devpool_pool_retire(pool);
 	return flushed;
 }
 
-static void devpool_pool_unlock(struct devpool_pool *pool)
+/**
+ * devpool_pool_unlock - lets go of a pool's lock, with what follows from its state
+ * @pool: the pool, of which the caller has a reference
+ *
+ * Context: under the lock of the pool; may sleep. Allocates nothing.
+ */
+void devpool_pool_unlock(struct devpool_pool *pool)
 {
-	if (unlikely(!pool->use_count))
+	if (unlikely(!pool->use_count || pool->release_threshold != U64_MAX))
 		devpool_pool_settle(pool);
 	mutex_unlock(&pool->lock);
 }
 
 /**
- * devpool_pool_create - a pool with a use count of 1, and the client's share
+ * devpool_member_create - a client's share in a pool
  * @client: the client
+ * @pool: the pool, of which the caller has a reference
+ *
+ * Nobody can find it yet. It has a reference on the pool, and the caller's is the
+ * first one on itself.
+ *
+ * Context: may sleep.
+ * Return: the member, or NULL if there is no memory.
+ */
+struct devpool_member *devpool_member_create(struct devpool_client *client,
+					     struct devpool_pool *pool)
+{
+	struct devpool_member *member;
+
+	member = kzalloc(sizeof(*member), GFP_KERNEL_ACCOUNT);
+	if (!member)
+		return NULL;
+	kref_init(&member->ref);
+	member->client = client;
+	devpool_pool_get(pool);
+	member->pool = pool;
+	INIT_LIST_HEAD(&member->link);
+	INIT_HLIST_HEAD(&member->blocks);
+	INIT_HLIST_HEAD(&member->holds);
+	return member;
+}
+
+/**
+ * devpool_pool_create - a pool with a use count of 1, and its creator's share
+ * @client: the creator
  * @id: its id; {0,0} for the client's default pool
+ * @flags: bits of &enum devpool_pool_flags
  *
  * The reference that the count stands for is the caller's to give to whom it is
- * for. Nobody can find the pool yet.
+ * for. Nobody can find the pool yet: see devpool_pool_add().
  *
  * Context: may sleep.
  * Return: the member, or NULL if there is no memory.
  */
 struct devpool_member *devpool_pool_create(struct devpool_client *client,
-					   const struct devpool_pool_id *id)
+					   const struct devpool_pool_id *id, u32 flags)
 {
 	struct devpool_member *member;
 	struct devpool_pool *pool;
 	unsigned int i;
 
 	pool = kzalloc(sizeof(*pool), GFP_KERNEL_ACCOUNT);
-	member = kzalloc(sizeof(*member), GFP_KERNEL_ACCOUNT);
-	if (!pool || !member) {
-		kfree(member);
-		kfree(pool);
+	if (!pool)
 		return NULL;
-	}
-
 	kref_init(&pool->ref);
 	pool->device = client->device;
 	kref_get(&client->ref);
 	pool->creator = client;
 	pool->id = *id;
+	pool->number = devpool_id_number(id) ?: client->serial << DEVPOOL_SERIAL_SHIFT;
+	pool->flags = flags;
 	mutex_init(&pool->lock);
 	pool->use_count = 1;
+	pool->release_threshold = U64_MAX;
+	pool->limit = U64_MAX;
+	INIT_LIST_HEAD(&pool->spares);
 	init_waitqueue_head(&pool->flushed);
 	INIT_LIST_HEAD(&pool->members);
 	for (i = 0; i < ARRAY_SIZE(pool->arenas); i++)
-		devpool_arena_init(&pool->arenas[i], client->device->chunk_shift);
+		devpool_arena_init(&pool->arenas[i], client->device->chunk_shift,
+				   flags & DEVPOOL_POOL_NO_SPLIT,
+				   flags & DEVPOOL_POOL_STABLE);
 
-	/* The first reference of the pool is the member's. */
-	kref_init(&member->ref);
-	member->client = client;
-	member->pool = pool;
-	INIT_HLIST_HEAD(&member->blocks);
-	list_add(&member->link, &pool->members);
+	member = devpool_member_create(client, pool);
+	if (member) {
+		list_add(&member->link, &pool->members);
+		member->ties = 1;
+	}
+	/* From now on it is the member's. */
+	devpool_pool_put(pool);
 	return member;
+}
+
+/**
+ * devpool_pool_add - puts a private pool where it can be found
+ * @member: its creator's share, of which the creator's table gets the first
+ *	reference
+ *
+ * Context: may sleep, no lock held.
+ * Return: 0, or -EBUSY if the creator has a pool of that id.
+ */
+int devpool_pool_add(struct devpool_member *member)
+{
+	struct devpool_pool *pool = member->pool;
+	int err = 0;
+
+	mutex_lock(&pool->lock);
+	if (devpool_client_add_member(member->client, member)) {
+		err = -EBUSY;
+	} else {
+		atomic_inc(&pool->device->nr_pools);
+		devpool_device_add_pool(pool->device, pool);
+		trace_devpool_pool_create(pool);
+	}
+	mutex_unlock(&pool->lock);
+	return err;
+}
+
+/**
+ * devpool_member_tie - one more reference on a pool, by which a client knows it
+ * @member: the client's share
+ *
+ * Context: under the lock of the pool.
+ * Return: 0, -ENOENT if the client does not know the pool any more, or -EDQUOT.
+ */
+int devpool_member_tie(struct devpool_member *member)
+{
+	struct devpool_pool *pool = member->pool;
+
+	lockdep_assert_held(&pool->lock);
+	if (list_empty(&member->link))
+		return -ENOENT;
+	if (pool->use_count == DEVPOOL_MAX_USE_COUNT)
+		return -EDQUOT;
+	WRITE_ONCE(pool->use_count, pool->use_count + 1);
+	member->ties++;
+	return 0;
+}
+
+/**
+ * devpool_member_untie - undoes devpool_member_tie()
+ * @member: the client's share, of which the caller has a reference
+ *
+ * Context: under the lock of the pool, which is given up by devpool_pool_unlock().
+ */
+void devpool_member_untie(struct devpool_member *member)
+{
+	struct devpool_pool *pool = member->pool;
+
+	lockdep_assert_held(&pool->lock);
+	WRITE_ONCE(pool->use_count, pool->use_count - 1);
+	member->ties--;
+	devpool_member_settle(member);
+}
+
+/**
+ * devpool_member_get - one more reference for the client, by POOL_GET
+ * @member: its share
+ * @use_count: set to the pool's references, this one included
+ *
+ * Context: may sleep, no lock held.
+ * Return: 0, -ENOENT if the client does not know the pool any more, or -EDQUOT.
+ */
+int devpool_member_get(struct devpool_member *member, u32 *use_count)
+{
+	struct devpool_pool *pool = member->pool;
+	int err;
+
+	mutex_lock(&pool->lock);
+	err = devpool_member_tie(member);
+	if (!err) {
+		member->gets++;
+		*use_count = pool->use_count;
+		trace_devpool_pool_get(pool);
+	}
+	devpool_pool_unlock(pool);
+	return err;
+}
+
+/**
+ * devpool_member_put - one reference of the client's less, POOL_PUT
+ * @member: its share, of which the caller has a reference
+ * @use_count: set to the pool's references that are left
+ *
+ * Context: may sleep, no lock held. Allocates nothing.
+ * Return: 0, or -ENOENT if it has none by POOL_GET.
+ */
+int devpool_member_put(struct devpool_member *member, u32 *use_count)
+{
+	struct devpool_pool *pool = member->pool;
+	int err = -ENOENT;
+
+	mutex_lock(&pool->lock);
+	if (member->gets) {
+		member->gets--;
+		devpool_member_untie(member);
+		*use_count = pool->use_count;
+		trace_devpool_pool_put(pool);
+		err = 0;
+	}
+	devpool_pool_unlock(pool);
+	return err;
+}
+
+/**
+ * devpool_member_attach - a reference for a client that came by the pool's file
+ * @member: a share for it, made by devpool_member_create() and used up
+ * @out: set to the client's share, that one or the one that it has, with a
+ *	reference for the caller
+ * @use_count: set to the pool's references, this one included
+ *
+ * Context: may sleep, no lock held.
+ * Return: 0, -ENOENT if the pool file was released, or -EDQUOT.
+ */
+int devpool_member_attach(struct devpool_member *member,
+			  struct devpool_member **out, u32 *use_count)
+{
+	struct devpool_pool *pool = member->pool;
+	struct devpool_member *share;
+	int err = 0;
+
+	mutex_lock(&pool->lock);
+	if (!pool->file_open)
+		err = -ENOENT;
+	else if (pool->use_count == DEVPOOL_MAX_USE_COUNT)
+		err = -EDQUOT;
+	if (!err) {
+		share = devpool_client_add_member(member->client, member);
+		if (!share) {
+			share = member;
+			kref_get(&share->ref);
+			list_add(&share->link, &pool->members);
+		}
+		devpool_member_tie(share);
+		share->gets++;
+		kref_get(&share->ref);
+		*out = share;
+		*use_count = pool->use_count;
+		trace_devpool_pool_get(pool);
+	}
+	mutex_unlock(&pool->lock);
+	/* Its table has one by now, or the share was not wanted. */
+	kref_put(&member->ref, devpool_member_release);
+	return err;
 }
 
 /**
@@ -379,8 +674,9 @@ struct devpool_gathered {
 };
 
 /*
- * Gets chunks for a pool that are zero: new ones, for what the device lacks out
- * of the client's other caches. All or nothing.
+ * Gets chunks for a pool that are zero: new ones, for what the device lacks or the
+ * limit of the pool's creator does not allow out of the client's other caches. All
+ * or nothing; then they are reserved.
  */
 static int devpool_gather(struct devpool_pool *pool, struct devpool_client *client,
 			  u64 nr, struct list_head *chunks,
@@ -389,19 +685,32 @@ static int devpool_gather(struct devpool_pool *pool, struct devpool_client *clie
 	struct devpool_device *device = pool->device;
 	u64 got = 0, missing, more;
 	struct devpool_chunk *chunk;
+	bool reserved = false;
 	LIST_HEAD(taken);
-	int err;
+	int err = 0;
 
 	for (;;) {
-		err = devpool_supply_take(device, nr - got, &taken, &missing);
-		if (err != -ENOSPC && err != -ENOMEM)
-			break;
+		if (!reserved) {
+			err = devpool_client_reserve(pool->creator, nr, &missing);
+			/* What would not help is not taken. */
+			if (err && (client != pool->creator || missing > nr - got))
+				break;
+			reserved = !err;
+		}
+		if (reserved) {
+			err = devpool_supply_take(device, nr - got, &taken, &missing);
+			if (err != -ENOSPC && err != -ENOMEM)
+				break;
+		}
 		more = devpool_client_reclaim(client, pool, missing, &taken);
 		if (!more)
 			break;
 		got += more;
 	}
 	if (err) {
+		if (reserved)
+			devpool_client_move(pool->creator, DEVPOOL_ACCOUNT_RESERVED,
+					    DEVPOOL_ACCOUNT_NONE, nr);
 		devpool_supply_announce(device, got);
 		devpool_supply_put(device, &taken);
 		return err;
@@ -413,6 +722,20 @@ static int devpool_gather(struct devpool_pool *pool, struct devpool_client *clie
 		cond_resched();
 	}
 	list_splice_tail(&taken, chunks);
+	return 0;
+}
+
+/* Makes sure of a place for new chunks within the pool's limit. */
+static int devpool_pool_reserve_chunks(struct devpool_pool *pool, u64 nr)
+{
+	unsigned int shift = pool->device->chunk_shift;
+	u64 sum;
+
+	lockdep_assert_held(&pool->lock);
+	sum = (pool->tally.resident.now >> shift) + devpool_pool_spare(pool);
+	if (sum + pool->nr_reserved + nr > pool->limit)
+		return -EDQUOT;
+	pool->nr_reserved += nr;
 	return 0;
 }
 
@@ -438,18 +761,18 @@ static struct devpool_block *devpool_pool_fill(struct devpool_pool *pool,
 }
 
 /*
- * Serves a request at a place with holes. What the pool can recycle is counted
- * again each time that the lock was let go, and moved last, when mostly nothing
- * can fail any more: only if that takes several turns, and somebody else takes
- * what was left meanwhile, it can. Lets go of the lock.
+ * Serves a request at a place with holes. What the pool has itself is counted
+ * again each time that the lock was let go, and taken last, when mostly nothing can
+ * fail any more: only if that takes several turns, and somebody else takes what was
+ * left meanwhile, it can. Lets go of the lock.
  */
 static int devpool_pool_grow(struct devpool_pool *pool, struct devpool_client *client,
 			     struct devpool_arena *arena,
 			     struct devpool_placement *place,
 			     struct devpool_block **out)
 {
+	unsigned long have = 0, grown = 0, moved = 0, spares = 0, missing, nr;
 	struct devpool_range *range = place->block->range;
-	unsigned long have = 0, moved = 0, missing, nr;
 	struct devpool_tally *tally = &pool->tally;
 	struct devpool_gathered gathered = {};
 	LIST_HEAD(chunks);
@@ -463,40 +786,58 @@ static int devpool_pool_grow(struct devpool_pool *pool, struct devpool_client *c
 		goto undo;
 
 	while (have < place->nr_holes) {
+		unsigned long movable = devpool_pool_movable(pool);
+		u64 spare = devpool_pool_spare(pool);
+
 		missing = place->nr_holes - have;
-		nr = devpool_pool_returnable(pool);
-		if (nr >= missing) {
-			nr = min(missing, DEVPOOL_FLUSH_BATCH);
-			devpool_pool_take_out(pool, arena, nr, &chunks);
-			moved += nr;
-		} else {
-			nr = missing - nr;
+		if (movable + spare < missing) {
+			nr = missing - movable - spare;
+			err = devpool_pool_reserve_chunks(pool, nr);
+			if (err)
+				goto give_back;
 			mutex_unlock(&pool->lock);
 			err = devpool_gather(pool, client, nr, &chunks, &gathered);
 			mutex_lock(&pool->lock);
-			if (err)
+			if (err) {
+				pool->nr_reserved -= nr;
 				goto give_back;
+			}
+			grown += nr;
+		} else if (movable) {
+			nr = min3(missing, movable, DEVPOOL_FLUSH_BATCH);
+			devpool_pool_take_out(pool, arena, nr, &chunks);
+			moved += nr;
+		} else {
+			nr = missing;
+			devpool_pool_take_spares(pool, nr, &chunks);
+			devpool_pool_move(pool, DEVPOOL_ACCOUNT_SPARE,
+					  DEVPOOL_ACCOUNT_RESIDENT, nr);
+			spares += nr;
 		}
 		have += nr;
 	}
+	pool->nr_reserved -= grown;
+	devpool_pool_move(pool, DEVPOOL_ACCOUNT_RESERVED, DEVPOOL_ACCOUNT_RESIDENT, grown);
+	/* What the pool had itself is as it was written. */
+	if (moved || spares)
+		place->block->zero = false;
 	*out = devpool_pool_fill(pool, arena, place, &chunks);
 
 	tally->recycles += moved;
-	tally->grows += have - moved;
+	tally->grows += grown;
 	tally->fallbacks += gathered.fallbacks;
 	tally->reclaims += gathered.reclaims;
 	tally->zeroed_bytes += gathered.zeroed_bytes;
-	if (have > moved) {
-		devpool_counter_add(&tally->resident,
-				    (u64)(have - moved) << pool->device->chunk_shift);
-		devpool_client_charge(pool->creator, have - moved);
-	}
+	if (grown)
+		trace_devpool_chunks_in(pool, grown);
 	return 0;
 
 give_back:
+	pool->nr_reserved -= grown;
 	devpool_supply_announce(pool->device, have);
-	if (moved)
-		devpool_pool_uncharge(pool, moved);
+	devpool_pool_move(pool, DEVPOOL_ACCOUNT_RESERVED, DEVPOOL_ACCOUNT_NONE, grown);
+	devpool_pool_move(pool, DEVPOOL_ACCOUNT_RESIDENT, DEVPOOL_ACCOUNT_NONE,
+			  moved + spares);
 	mutex_unlock(&pool->lock);
 	/* While the addresses are still nobody else's. */
 	devpool_unreserve_pieces(range, place, place->nr_holes);
@@ -511,32 +852,39 @@ undo:
  * Could the request be served if all went well? What cannot is refused before it
  * takes addresses and makes room for pieces, of which it may want a lot.
  */
-static bool devpool_pool_could_have(struct devpool_pool *pool,
-				    struct devpool_client *client, u64 size)
+static int devpool_pool_could_have(struct devpool_pool *pool,
+				   struct devpool_client *client, u64 size)
 {
 	/* Wherever it goes, the first and the last piece may be there already. */
 	u64 needed = size >> pool->device->chunk_shift;
 	u64 available;
 
 	lockdep_assert_held(&pool->lock);
+	if (needed > pool->limit)
+		return -EDQUOT;
 	/* In the order in which a flush moves chunks from the one to the other. */
-	available = devpool_pool_returnable(pool) + devpool_client_resident(client);
+	available = devpool_pool_movable(pool) + devpool_pool_spare(pool);
+	available += devpool_client_held(client);
 	available += devpool_supply_free(pool->device) + 1;
-	return needed <= available;
+	if (needed > available)
+		return -ENOSPC;
+	return 0;
 }
 
 /**
  * devpool_pool_refuse - counts a request that is refused before it is tried
  * @pool: the pool
+ * @bytes: of the request
  * @err: why
  *
  * Context: may sleep, no lock held.
  * Return: @err.
  */
-int devpool_pool_refuse(struct devpool_pool *pool, int err)
+int devpool_pool_refuse(struct devpool_pool *pool, u64 bytes, int err)
 {
 	mutex_lock(&pool->lock);
 	pool->tally.ooms++;
+	trace_devpool_oom(pool, bytes, err);
 	mutex_unlock(&pool->lock);
 	return err;
 }
@@ -545,18 +893,19 @@ int devpool_pool_refuse(struct devpool_pool *pool, int err)
  * What devpool_pool_reserve() does where the pool has to get something first.
  * Lets go of the lock.
  */
-static noinline int devpool_pool_reserve_slow(struct devpool_pool *pool,
-					      struct devpool_client *client,
+static noinline int devpool_pool_reserve_slow(struct devpool_member *member,
 					      struct devpool_arena *arena, u64 size,
 					      u64 align, struct devpool_block **out)
 {
+	struct devpool_client *client = member->client;
+	struct devpool_pool *pool = member->pool;
 	struct devpool_placement place;
 	unsigned long wants;
 	int err = 0;
 
 	lockdep_assert_held(&pool->lock);
 	while (!err) {
-		if (!pool->use_count)
+		if (!pool->use_count || list_empty(&member->link))
 			return -ENOENT;
 		wants = devpool_arena_wants(arena, size);
 		if (wants) {
@@ -568,8 +917,9 @@ static noinline int devpool_pool_reserve_slow(struct devpool_pool *pool,
 			pool->tally.hits++;
 			return 0;
 		}
-		if (!devpool_pool_could_have(pool, client, size))
-			return -ENOSPC;
+		err = devpool_pool_could_have(pool, client, size);
+		if (err)
+			return err;
 		if (devpool_arena_place(arena, size, align, &place))
 			return devpool_pool_grow(pool, client, arena, &place, out);
 		err = devpool_pool_more_addresses(pool, arena, size);
@@ -588,8 +938,8 @@ static noinline int devpool_pool_reserve_slow(struct devpool_pool *pool,
  *	back by devpool_pool_unreserve()
  *
  * Context: may sleep, no lock held.
- * Return: 0, -ENOENT if nobody uses the pool any more, -ENOSPC, -ENOMEM, or
- * -EINTR if the caller is dying.
+ * Return: 0, -ENOENT if nobody uses the pool any more or the client does not know
+ * it any more, -ENOSPC, -EDQUOT, -ENOMEM, or -EINTR if the caller is dying.
  */
 int devpool_pool_reserve(struct devpool_member *member, u64 size, u64 align,
 			 u64 requested, struct devpool_block **out)
@@ -601,24 +951,32 @@ int devpool_pool_reserve(struct devpool_member *member, u64 size, u64 align,
 	int err = 0;
 
 	mutex_lock(&pool->lock);
-	if (likely(pool->use_count && !devpool_arena_wants(arena, size)))
+	if (likely(pool->use_count && !list_empty(&member->link) &&
+		   !devpool_arena_wants(arena, size)))
 		block = devpool_arena_fit(arena, size, align);
-	if (likely(block))
+	if (likely(block)) {
 		tally->hits++;
-	else
-		err = devpool_pool_reserve_slow(pool, member->client, arena, size,
-						align, &block);
+	} else {
+		/* Keeps the share where the lock is let go. */
+		member->ties++;
+		err = devpool_pool_reserve_slow(member, arena, size, align, &block);
+		member->ties--;
+	}
 	if (likely(!err)) {
 		block->requested = requested;
 		hlist_add_head(&block->node, &member->blocks);
-		devpool_counter_add(&tally->allocated, size);
+		devpool_counter_add(&tally->allocated, block->size);
 		devpool_counter_add(&tally->requested, requested);
 		devpool_counter_add(&tally->blocks, 1);
 		if (READ_ONCE(member->client->recent) != member)
 			WRITE_ONCE(member->client->recent, member);
 		*out = block;
-	} else if (err == -ENOSPC || err == -ENOMEM) {
-		tally->ooms++;
+	} else {
+		if (err == -ENOSPC || err == -EDQUOT || err == -ENOMEM) {
+			tally->ooms++;
+			trace_devpool_oom(pool, size, err);
+		}
+		devpool_member_settle(member);
 	}
 	devpool_pool_unlock(pool);
 	return err;
@@ -641,15 +999,17 @@ static void devpool_pool_trim_stock(struct devpool_pool *pool,
 	}
 }
 
-static void devpool_pool_drop_block(struct devpool_pool *pool,
+static void devpool_pool_drop_block(struct devpool_member *member,
 				    struct devpool_block *block)
 {
 	struct devpool_arena *arena = block->range->arena;
+	struct devpool_pool *pool = member->pool;
 
 	lockdep_assert_held(&pool->lock);
 	hlist_del(&block->node);
 	devpool_arena_free(arena, block);
 	devpool_pool_trim_stock(pool, arena);
+	devpool_member_settle(member);
 }
 
 /**
@@ -669,60 +1029,208 @@ void devpool_pool_unreserve(struct devpool_member *member,
 	devpool_counter_add_undo(&tally->allocated, block->size);
 	devpool_counter_add_undo(&tally->requested, block->requested);
 	devpool_counter_add_undo(&tally->blocks, 1);
-	devpool_pool_drop_block(pool, block);
+	devpool_pool_drop_block(member, block);
 	devpool_pool_unlock(pool);
 }
 
-/* What a FREE does to a live block, and the close of its client. */
-static void devpool_pool_free_block(struct devpool_pool *pool,
+/**
+ * devpool_pool_zero - makes sure that a reserved block is zero
+ * @pool: the pool
+ * @block: the block, not published
+ *
+ * Context: may sleep, no lock held.
+ * Return: 0, or -EINTR if the caller is dying.
+ */
+int devpool_pool_zero(struct devpool_pool *pool, struct devpool_block *block)
+{
+	const struct devpool_backend *backend = pool->device->backend;
+	unsigned int shift = pool->device->chunk_shift;
+	u64 addr = block->addr, end = devpool_block_end(block);
+	u64 chunk_size = devpool_chunk_size(pool->device);
+
+	/* The pieces of a block that somebody has stay, so this needs no lock. */
+	while (!block->zero && addr < end) {
+		u64 next = min(ALIGN_DOWN(addr, chunk_size) + chunk_size, end);
+
+		if (fatal_signal_pending(current))
+			return -EINTR;
+		backend->zero(devpool_range_chunk(block->range, addr), shift,
+			      addr & (chunk_size - 1), next - addr);
+		addr = next;
+		cond_resched();
+	}
+	if (!block->zero) {
+		mutex_lock(&pool->lock);
+		block->zero = true;
+		pool->tally.zeroed_bytes += block->size;
+		mutex_unlock(&pool->lock);
+	}
+	return 0;
+}
+
+/* What the last FREE does to a live block, its first owner's. */
+static void devpool_pool_free_block(struct devpool_member *member,
 				    struct devpool_block *block)
 {
-	struct devpool_tally *tally = &pool->tally;
+	struct devpool_tally *tally = &member->pool->tally;
 
-	lockdep_assert_held(&pool->lock);
+	lockdep_assert_held(&member->pool->lock);
 	devpool_counter_sub(&tally->allocated, block->size);
 	devpool_counter_sub(&tally->requested, block->requested);
 	devpool_counter_sub(&tally->blocks, 1);
-	devpool_pool_drop_block(pool, block);
+	trace_devpool_free(member->pool, block);
+	block->zero = false;
+	devpool_pool_drop_block(member, block);
+}
+
+/* Takes a hold off its block's list and off its member's, and ends it. */
+static void devpool_hold_end(struct devpool_hold *hold)
+{
+	struct devpool_hold **link = &hold->block->holds;
+
+	lockdep_assert_held(&hold->member->pool->lock);
+	while (*link != hold)
+		link = &(*link)->next;
+	*link = hold->next;
+	hlist_del(&hold->node);
+	kfree(hold);
+}
+
+/*
+ * One member's reference on a block less, where it is not the only one: that of its
+ * first owner, or a hold.
+ */
+static void devpool_pool_drop_hold(struct devpool_member *member,
+				   struct devpool_block *block, struct devpool_hold *hold)
+{
+	lockdep_assert_held(&member->pool->lock);
+	if (!hold) {
+		/* One of those who hold it takes the first owner's place. */
+		hold = block->holds;
+		hlist_del(&block->node);
+		hlist_add_head(&block->node, &hold->member->blocks);
+		block->member = hold->member;
+	}
+	devpool_hold_end(hold);
+	devpool_member_settle(member);
+}
+
+/* The block that is live at an address, and the share of its first owner. */
+static struct devpool_block *devpool_pool_find_live(struct devpool_range *range, u64 addr,
+						    struct devpool_member **owner)
+{
+	struct devpool_block *block;
+
+	lockdep_assert_held(&range->pool->lock);
+	block = devpool_range_find(range, addr);
+	if (!block || block->state != DEVPOOL_BLOCK_IS_BUSY || block->addr != addr)
+		return NULL;
+	/* Pairs with devpool_pool_publish(). */
+	*owner = smp_load_acquire(&block->member);
+	return *owner ? block : NULL;
+}
+
+/* The hold that a client has on a block. */
+static struct devpool_hold *devpool_block_find_hold(const struct devpool_block *block,
+						    const struct devpool_client *client)
+{
+	struct devpool_hold *hold = block->holds;
+
+	while (hold && hold->member->client != client)
+		hold = hold->next;
+	return hold;
 }
 
 /**
- * devpool_pool_free - frees a block
+ * devpool_pool_free - drops a client's reference on a block
  * @range: the range that the address is in; its pool has a reference
  * @client: who asks
  * @addr: the address
  *
  * Context: may sleep, no lock held. Allocates nothing.
- * Return: 0, or -ENOENT if that is not the address of a live block of the
- * client's.
+ * Return: 0, or -ENOENT if that is not the address of a live block on which the
+ * client has a reference.
  */
 int devpool_pool_free(struct devpool_range *range, struct devpool_client *client,
 		      u64 addr)
 {
 	struct devpool_pool *pool = range->pool;
-	struct devpool_member *member = NULL;
+	struct devpool_member *owner;
 	struct devpool_block *block;
+	struct devpool_hold *hold;
 
 	mutex_lock(&pool->lock);
-	block = devpool_range_find(range, addr);
-	if (block && block->state == DEVPOOL_BLOCK_IS_BUSY && block->addr == addr)
-		/* Pairs with devpool_pool_publish(). */
-		member = smp_load_acquire(&block->member);
-	if (unlikely(!member || member->client != client)) {
-		mutex_unlock(&pool->lock);
-		return -ENOENT;
+	block = devpool_pool_find_live(range, addr, &owner);
+	if (unlikely(!block))
+		goto unlock;
+	if (unlikely(owner->client != client)) {
+		hold = devpool_block_find_hold(block, client);
+		if (!hold)
+			goto unlock;
+		devpool_pool_drop_hold(hold->member, block, hold);
+	} else if (unlikely(block->holds)) {
+		devpool_pool_drop_hold(owner, block, NULL);
+	} else {
+		devpool_pool_free_block(owner, block);
 	}
-	devpool_pool_free_block(pool, block);
 	devpool_pool_unlock(pool);
 	return 0;
+
+unlock:
+	mutex_unlock(&pool->lock);
+	return -ENOENT;
+}
+
+/**
+ * devpool_pool_retain - one more client has a reference on a block
+ * @range: the range that the address is in; its pool has a reference
+ * @member: the client's share in that pool
+ * @addr: the address
+ *
+ * Context: may sleep, no lock held.
+ * Return: 0, -ENOENT if that is not the address of a live block or the client does
+ * not know the pool any more, -EBUSY if it has a reference, -EDQUOT or -ENOMEM.
+ */
+int devpool_pool_retain(struct devpool_range *range, struct devpool_member *member,
+			u64 addr)
+{
+	struct devpool_client *client = member->client;
+	struct devpool_pool *pool = range->pool;
+	struct devpool_member *owner;
+	struct devpool_block *block;
+	struct devpool_hold *hold;
+	int err = 0;
+
+	hold = kmalloc(sizeof(*hold), GFP_KERNEL_ACCOUNT);
+	if (!hold)
+		return -ENOMEM;
+	mutex_lock(&pool->lock);
+	block = devpool_pool_find_live(range, addr, &owner);
+	if (!block || list_empty(&member->link)) {
+		err = -ENOENT;
+	} else if (owner->client == client || devpool_block_find_hold(block, client)) {
+		err = -EBUSY;
+	} else if (!atomic_add_unless(&client->nr_blocks, 1, devpool_max_blocks)) {
+		err = -EDQUOT;
+	} else {
+		hold->member = member;
+		hold->block = block;
+		hold->next = block->holds;
+		block->holds = hold;
+		hlist_add_head(&hold->node, &member->holds);
+		hold = NULL;
+	}
+	mutex_unlock(&pool->lock);
+	kfree(hold);
+	return err;
 }
 
 /**
  * devpool_member_close - the client's file is closed
- * @member: one of its shares; its table's reference is given up, and that on
- *	the pool of a default pool's owner
+ * @member: one of its shares, with a reference if it is not that in its default
+ *	pool, whose table's reference is given up
  *
- * Frees the client's blocks.
+ * Drops the client's references on blocks and on the pool.
  *
  * Context: may sleep, no lock held. Allocates nothing.
  */
@@ -731,29 +1239,39 @@ void devpool_member_close(struct devpool_member *member)
 	struct devpool_client *client = member->client;
 	struct devpool_pool *pool = member->pool;
 	struct devpool_block *block;
-	unsigned int freed = 0;
+	struct devpool_hold *hold;
+	unsigned int dropped = 0;
 
 	devpool_pool_get(pool);
 	mutex_lock(&pool->lock);
-	while ((block = hlist_entry_safe(member->blocks.first, struct devpool_block,
-					 node))) {
-		devpool_pool_free_block(pool, block);
-		if (++freed % DEVPOOL_CLOSE_BATCH == 0) {
+	/* Keeps the share while it gets empty. */
+	member->ties++;
+	for (;;) {
+		block = hlist_entry_safe(member->blocks.first, struct devpool_block, node);
+		hold = hlist_entry_safe(member->holds.first, struct devpool_hold, node);
+		if (block && block->holds)
+			devpool_pool_drop_hold(member, block, NULL);
+		else if (block)
+			devpool_pool_free_block(member, block);
+		else if (hold)
+			devpool_pool_drop_hold(member, hold->block, hold);
+		else
+			break;
+		if (++dropped % DEVPOOL_CLOSE_BATCH == 0) {
 			devpool_pool_unlock(pool);
 			cond_resched();
 			mutex_lock(&pool->lock);
 		}
 	}
-	/* Not if the pool is gone by now: then it has left the table already. */
+	if (pool->creator == client)
+		pool->flushes_itself = true;
+	/* Not if the pool is gone by now: then the share has ended already. */
 	if (!list_empty(&member->link)) {
 		if (member == client->home) {
 			WRITE_ONCE(pool->use_count, 0);
-			pool->flushes_itself = true;
 		} else {
-			list_del_init(&member->link);
-			devpool_client_forget(client, member);
-			xa_erase(&client->members, devpool_id_count(&pool->id));
-			kref_put(&member->ref, devpool_member_release);
+			WRITE_ONCE(pool->use_count, pool->use_count - member->gets);
+			devpool_member_leave(member);
 		}
 	}
 	devpool_pool_unlock(pool);
@@ -789,7 +1307,7 @@ int devpool_pool_empty(struct devpool_pool *pool, u32 flags, u64 keep,
 {
 	unsigned int shift = pool->device->chunk_shift;
 	unsigned long flushed = 0;
-	u64 resident;
+	u64 resident, excess;
 
 	mutex_lock(&pool->lock);
 	if (flags & DEVPOOL_EMPTY_RELEASE) {
@@ -802,9 +1320,13 @@ int devpool_pool_empty(struct devpool_pool *pool, u32 flags, u64 keep,
 		pool->flushes_itself = true;
 	}
 	resident = pool->tally.resident.now >> shift;
-	if ((flags & DEVPOOL_EMPTY_TRIM || !pool->use_count) &&
-	    resident > keep >> shift)
-		flushed = devpool_pool_flush(pool, resident - (keep >> shift));
+	excess = resident - min(resident, keep >> shift);
+	if (flags & DEVPOOL_EMPTY_TRIM || !pool->use_count) {
+		if (flags & DEVPOOL_EMPTY_KEEP_PHYSICAL)
+			devpool_pool_unmap(pool, excess);
+		else
+			flushed = devpool_pool_flush(pool, U64_MAX, excess);
+	}
 	flushed += devpool_pool_settle(pool);
 	emptied->freed += (u64)flushed << shift;
 	devpool_pool_report(pool, emptied);
@@ -824,24 +1346,72 @@ int devpool_pool_empty(struct devpool_pool *pool, u32 flags, u64 keep,
 u64 devpool_pool_reclaim(struct devpool_pool *pool, u64 nr, struct list_head *chunks)
 {
 	unsigned long part;
-	u64 taken = 0;
+	u64 taken;
 
 	mutex_lock(&pool->lock);
+	taken = min(nr, devpool_pool_spare(pool));
+	devpool_pool_move(pool, DEVPOOL_ACCOUNT_SPARE, DEVPOOL_ACCOUNT_NONE, taken);
+	devpool_pool_take_spares(pool, taken, chunks);
 	for (;;) {
-		part = min3((unsigned long)min_t(u64, nr - taken, ULONG_MAX),
-			    devpool_pool_returnable(pool), DEVPOOL_FLUSH_BATCH);
+		part = min3(nr - taken, (u64)devpool_pool_returnable(pool),
+			    (u64)DEVPOOL_FLUSH_BATCH);
 		if (!part)
 			break;
-		devpool_pool_uncharge(pool, part);
+		devpool_pool_move(pool, DEVPOOL_ACCOUNT_RESIDENT, DEVPOOL_ACCOUNT_NONE,
+				  part);
 		pool->nr_leaving += part;
 		devpool_pool_take_out(pool, pool->arenas, part, chunks);
 		pool->nr_leaving -= part;
 		taken += part;
 	}
-	if (taken)
+	if (taken) {
 		pool->tally.flushes++;
+		trace_devpool_reclaim(pool, taken);
+		trace_devpool_chunks_out(pool, taken);
+	}
 	devpool_pool_unlock(pool);
 	return taken;
+}
+
+/**
+ * devpool_pool_get_attr - reads an attribute
+ * @pool: the pool
+ * @attr: one of &enum devpool_attr
+ *
+ * Context: may sleep, no lock held.
+ * Return: its value.
+ */
+u64 devpool_pool_get_attr(struct devpool_pool *pool, u32 attr)
+{
+	u64 value;
+
+	mutex_lock(&pool->lock);
+	if (attr == DEVPOOL_ATTR_RELEASE_THRESHOLD)
+		value = pool->release_threshold;
+	else if (pool->limit == U64_MAX)
+		value = 0;
+	else
+		value = pool->limit << pool->device->chunk_shift;
+	mutex_unlock(&pool->lock);
+	return value;
+}
+
+/**
+ * devpool_pool_set_attr - sets an attribute, which takes effect at once
+ * @pool: the pool, of which the caller has a reference
+ * @attr: one of &enum devpool_attr
+ * @value: its value; a limit in whole chunks
+ *
+ * Context: may sleep, no lock held. Allocates nothing.
+ */
+void devpool_pool_set_attr(struct devpool_pool *pool, u32 attr, u64 value)
+{
+	mutex_lock(&pool->lock);
+	if (attr == DEVPOOL_ATTR_RELEASE_THRESHOLD)
+		pool->release_threshold = value;
+	else
+		pool->limit = value ? value >> pool->device->chunk_shift : U64_MAX;
+	devpool_pool_unlock(pool);
 }
 
 static int devpool_pool_close(struct inode *inode, struct file *file)
@@ -859,6 +1429,7 @@ const struct file_operations devpool_pool_fops = {
 	.release = devpool_pool_close,
 	.unlocked_ioctl = devpool_pool_ioctl,
 	.compat_ioctl = compat_ptr_ioctl,
+	.show_fdinfo = devpool_pool_show_fdinfo,
 };
 
 /**

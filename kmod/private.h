@@ -12,9 +12,11 @@
  *				over the allocation of a page table
  *	    devpool_pool.lock
  *	      devpool_client.lock
+ *	      devpool_device.lock
  *	      devpool_supply.lock
  *	      xa_lock of any xarray here
  *
+ * Those from devpool_client.lock on are innermost, each of them taken alone.
  * No two pools' locks are ever held together. Nothing but the mapping's lock is
  * held over page allocation, and nothing at all over zeroing, zapping, copies
  * to and from user space and waits.
@@ -28,8 +30,12 @@
 #include <linux/gfp.h>
 #include <linux/kref.h>
 #include <linux/kthread.h>
+#include <linux/list.h>
 #include <linux/mm_types.h>
 #include <linux/mutex.h>
+#include <linux/pid.h>
+#include <linux/rbtree.h>
+#include <linux/sched.h>
 #include <linux/spinlock.h>
 #include <linux/types.h>
 #include <linux/wait.h>
@@ -38,6 +44,7 @@
 #include <linux/devpool.h>
 
 #include "arena.h"
+#include "compat.h"
 #include "devpool_backend.h"
 
 /*
@@ -60,12 +67,24 @@
 #define DEVPOOL_ADDR_END (1ULL << 62)
 #define DEVPOOL_LOW_SLOT_SHIFT 26
 #define DEVPOOL_HIGH_SLOT_SHIFT 36
+/*
+ * The least size of a first range of large blocks: enough for some of them to be
+ * extended where they stand.
+ */
+#define DEVPOOL_LARGE_RANGE_MIN (1ULL << 28)
 /* A first range of at most this many bytes is low. */
 #define DEVPOOL_LOW_RANGE_MAX (1ULL << 32)
 
-/* The number in a pool id: 40 bits of the client's serial, 24 of its own. */
-#define DEVPOOL_SERIAL_BITS 40
+/*
+ * The number in a pool id, from the top: the client's serial number, what it has
+ * counted, and whether it is for a capture.
+ */
+#define DEVPOOL_SERIAL_BITS 39
 #define DEVPOOL_MINT_BITS 24
+#define DEVPOOL_SERIAL_SHIFT (DEVPOOL_MINT_BITS + 1)
+
+/* References on a pool, of all kinds: one more is refused. */
+#define DEVPOOL_MAX_USE_COUNT INT_MAX
 
 /**
  * struct devpool_tally - the counters of a pool
@@ -107,6 +126,32 @@ struct devpool_tally {
 };
 
 /**
+ * enum devpool_account - what a chunk counts as for a pool, its client, the device
+ * @DEVPOOL_ACCOUNT_NONE: it is none of theirs
+ * @DEVPOOL_ACCOUNT_RESERVED: a request is about to get it
+ * @DEVPOOL_ACCOUNT_RESIDENT: it stands behind an address
+ * @DEVPOOL_ACCOUNT_SPARE: it is the pool's and behind no address
+ */
+enum devpool_account {
+	DEVPOOL_ACCOUNT_NONE,
+	DEVPOOL_ACCOUNT_RESERVED,
+	DEVPOOL_ACCOUNT_RESIDENT,
+	DEVPOOL_ACCOUNT_SPARE,
+};
+
+/**
+ * struct devpool_holdings - the chunks that a client or a device has in pools
+ * @reserved: chunks that requests are about to get
+ * @resident: chunks behind addresses
+ * @spare: chunks of pools behind no address
+ */
+struct devpool_holdings {
+	u64 reserved;
+	struct devpool_counter resident;
+	struct devpool_counter spare;
+};
+
+/**
  * struct devpool_supply - the chunks of a device
  * @lock: protects all below; innermost
  * @nr_chunks: how many the device has
@@ -120,6 +165,8 @@ struct devpool_tally {
  * @dirty: the stock, not zeroed
  * @arrived: a chunk came into the stock, or one more may be made
  * @scrub: the worker's job: make dirty chunks clean
+ * @shrinker: gives the stock back where the machine is short of memory
+ * @faults: kinds of fault of the backend that the log has told of, by bit
  *
  * A request first reserves its whole number of chunks by taking it off
  * @nr_free. After that each of them is in the stock, can be made, or is on its
@@ -137,6 +184,8 @@ struct devpool_supply {
 	struct list_head dirty;
 	wait_queue_head_t arrived;
 	struct kthread_work scrub;
+	struct devpool_shrinker shrinker;
+	unsigned long faults;
 };
 
 /**
@@ -171,6 +220,12 @@ struct devpool_addresses {
  * @nr_clients: open files
  * @nr_pools: pools that exist, default ones not counted
  * @supply: its chunks
+ * @debugfs: its directory there
+ * @lock: protects all below
+ * @pools: all pools that are not gone, by &devpool_pool.number
+ * @nr_retired: pools that are gone
+ * @holdings: chunks in pools
+ * @retired: sums over the pools that are gone
  *
  * Made at load, taken apart at unload, which open files prevent. All but the
  * counters and what has a lock of its own is constant in between.
@@ -188,6 +243,13 @@ struct devpool_device {
 	atomic_t nr_clients;
 	atomic_t nr_pools;
 	struct devpool_supply supply;
+	struct dentry *debugfs;
+
+	spinlock_t lock;
+	struct rb_root pools;
+	u64 nr_retired;
+	struct devpool_holdings holdings;
+	struct devpool_tally retired;
 };
 
 /**
@@ -195,17 +257,22 @@ struct devpool_device {
  * @ref: the file has one, each pool that it created has one
  * @device: the device
  * @serial: makes the ids that it mints its own
+ * @opener: the process that opened it
+ * @comm: name of that process then
  * @home: its share in its default pool; constant
- * @members: its shares in the pools whose ids it minted, by the count in the id:
- *	small numbers make a table of few levels. Looked up under RCU
- * @nr_blocks: blocks that it owns or is about to
+ * @nr_blocks: references on blocks that it has or is about to
  * @recent: the member that last got a block, a hint for look-ups under RCU. Set and
  *	cleared under the lock of the member's pool: it is never one that has left
  * @lock: protects all below
- * @nr_minted: how many ids it has minted
+ * @members: its shares in all other pools that it knows, by the pool's number
+ * @routes: its &struct devpool_route, the latest first; whether there is any may be
+ *	looked at without the lock
+ * @nr_routes: length of @routes
+ * @nr_minted: how many ids it has minted, for users and for captures
  * @nr_pools: pools of its making that exist
  * @nr_retired: pools of its making that are gone
- * @resident: chunks resident in its default pool and the pools of its making
+ * @limit: chunks that @holdings may be, %U64_MAX for no limit
+ * @holdings: chunks in its default pool and the pools of its making
  * @retired: sums over the pools that are gone
  *
  * What a client owns is given back when its file is closed for the last time,
@@ -216,35 +283,71 @@ struct devpool_client {
 	struct kref ref;
 	struct devpool_device *device;
 	u64 serial;
+	struct pid *opener;
+	char comm[TASK_COMM_LEN];
 	struct devpool_member *home;
-	struct xarray members;
 	atomic_t nr_blocks;
 	struct devpool_member *recent;
 
 	spinlock_t lock;
-	u32 nr_minted;
+	struct rb_root members;
+	struct list_head routes;
+	u32 nr_routes;
+	u32 nr_minted[2];
 	u32 nr_pools;
 	u64 nr_retired;
-	struct devpool_counter resident;
+	u64 limit;
+	struct devpool_holdings holdings;
 	struct devpool_tally retired;
 };
 
 /**
  * struct devpool_member - one client's share in one pool
- * @ref: the client's table (or &devpool_client.home) has one; look-ups take one
+ * @ref: the client's table (or &devpool_client.home) has one, each of its routes to
+ *	the pool too; look-ups take one
  * @client: whose share; valid while the member is in @link
  * @pool: the pool, with a reference
- * @link: in &devpool_pool.members; under the pool's lock
- * @blocks: the client's blocks in the pool; under the pool's lock
+ * @by_number: in &devpool_client.members; under the client's lock
+ * @link: in &devpool_pool.members as long as the client knows the pool; this and
+ *	all below under the pool's lock
+ * @gets: references on the pool that the client has by POOL_GET
+ * @ties: why the client knows the pool: @gets, its routes, and one if it has minted
+ *	the pool's id
+ * @blocks: the blocks of the pool that are the client's in the first place
+ * @holds: the client's &struct devpool_hold on other blocks of the pool
  * @rcu: look-ups by RCU readers
+ *
+ * A share without a tie, a block and a hold ends.
  */
 struct devpool_member {
 	struct kref ref;
 	struct devpool_client *client;
 	struct devpool_pool *pool;
+	struct rb_node by_number;
 	struct list_head link;
+	u32 gets;
+	u32 ties;
 	struct hlist_head blocks;
+	struct hlist_head holds;
 	struct rcu_head rcu;
+};
+
+/**
+ * struct devpool_hold - one more reference on a block, made by RETAIN
+ * @node: in &devpool_member.holds
+ * @next: next one in &devpool_block.holds
+ * @member: whose reference
+ * @block: the block
+ *
+ * A block is on its first owner's list. Who has a reference beside has one of
+ * these; when the first one goes, another takes the place. Protected by the pool's
+ * lock.
+ */
+struct devpool_hold {
+	struct hlist_node node;
+	struct devpool_hold *next;
+	struct devpool_member *member;
+	struct devpool_block *block;
 };
 
 /**
@@ -254,13 +357,21 @@ struct devpool_member {
  * @device: the device
  * @creator: the client that its chunks are accounted to, with a reference
  * @id: its name; {0,0} for a default pool
+ * @number: the number in the id; for a default pool one of its creator's that no id
+ *	has
+ * @flags: bits of &enum devpool_pool_flags
+ * @by_number: in &devpool_device.pools; under the device's lock
  * @lock: protects all below and the blocks
- * @use_count: references of users
+ * @use_count: references of users: those of its file, of POOL_GET, of routes
  * @file_open: its pool file exists and has not been released
  * @flushes_itself: what becomes returnable while nobody uses the pool is given
  *	back at once
  * @gone: nothing is left of it but this struct
+ * @release_threshold: bytes of cache that it may keep
+ * @limit: chunks that may be resident or spare, %U64_MAX for no limit
+ * @nr_reserved: chunks that requests are about to get from the device
  * @nr_leaving: chunks on their way from here to the device
+ * @spares: chunks behind no address
  * @flushed: waits for an arena's pieces to stop leaving
  * @members: all &struct devpool_member
  * @arenas: the addresses of small and of large blocks
@@ -275,13 +386,20 @@ struct devpool_pool {
 	struct devpool_device *device;
 	struct devpool_client *creator;
 	struct devpool_pool_id id;
+	u64 number;
+	u32 flags;
+	struct rb_node by_number;
 
 	struct mutex lock;
 	u32 use_count;
 	bool file_open;
 	bool flushes_itself;
 	bool gone;
+	u64 release_threshold;
+	u64 limit;
+	u64 nr_reserved;
 	unsigned long nr_leaving;
+	struct list_head spares;
 	wait_queue_head_t flushed;
 	struct list_head members;
 	struct devpool_arena arenas[2];
@@ -314,10 +432,15 @@ static inline u64 devpool_id_number(const struct devpool_pool_id *id)
 	return id->first | id->second;
 }
 
-/* The part of it that the minting client counts; never 0. */
-static inline unsigned long devpool_id_count(const struct devpool_pool_id *id)
+static inline bool devpool_id_is_none(const struct devpool_pool_id *id)
 {
-	return devpool_id_number(id) & ((1U << DEVPOOL_MINT_BITS) - 1);
+	return !devpool_id_number(id);
+}
+
+static inline bool devpool_id_is_same(const struct devpool_pool_id *a,
+				      const struct devpool_pool_id *b)
+{
+	return a->first == b->first && a->second == b->second;
 }
 
 /*
@@ -374,6 +497,7 @@ static inline void devpool_counter_update(struct devpool_counter *counter)
 
 /* main.c */
 extern unsigned int devpool_max_pools;
+extern unsigned int devpool_max_routes;
 extern unsigned int devpool_max_blocks;
 extern struct kthread_worker *devpool_scrubber;
 
@@ -398,55 +522,101 @@ void devpool_device_drop_range(struct devpool_device *device,
 struct devpool_range *devpool_device_find_range(struct devpool_device *device,
 						u64 addr);
 void devpool_device_zap(struct devpool_device *device, struct list_head *chunks);
+void devpool_device_add_pool(struct devpool_device *device, struct devpool_pool *pool);
+void devpool_device_retire_pool(struct devpool_device *device, struct devpool_pool *pool,
+				const struct devpool_tally *tally);
+struct devpool_pool *devpool_device_next_pool(struct devpool_device *device, u64 *number,
+					      u64 end);
+struct devpool_range *devpool_device_next_range(struct devpool_device *device, u64 addr);
 
 /* client.c */
 extern const struct file_operations devpool_client_fops;
 void devpool_client_free(struct kref *ref);
-int devpool_client_mint(struct devpool_client *client, struct devpool_pool_id *id);
+int devpool_client_mint(struct devpool_client *client, bool capture,
+			struct devpool_pool_id *id);
 int devpool_client_check_minted(struct devpool_client *client,
 				const struct devpool_pool_id *id);
+int devpool_client_count_pool(struct devpool_client *client);
+void devpool_client_uncount_pool(struct devpool_client *client);
 struct devpool_member *devpool_client_get_member(struct devpool_client *client,
 						 const struct devpool_pool_id *id);
 void devpool_client_put_member(struct devpool_client *client,
 			       struct devpool_member *member);
 struct devpool_member *devpool_client_next_member(struct devpool_client *client,
-						  unsigned long *count);
+						  u64 *number);
+struct devpool_member *devpool_client_add_member(struct devpool_client *client,
+						 struct devpool_member *member);
+void devpool_client_drop_member(struct devpool_client *client,
+				struct devpool_member *member);
 bool devpool_client_knows(struct devpool_client *client,
 			  const struct devpool_pool *pool);
-void devpool_client_forget(struct devpool_client *client,
-			   const struct devpool_member *member);
 struct devpool_range *devpool_client_get_range(struct devpool_client *client, u64 addr);
-void devpool_client_charge(struct devpool_client *client, u64 chunks);
-void devpool_client_uncharge(struct devpool_client *client, u64 chunks);
+int devpool_client_reserve(struct devpool_client *client, u64 nr, u64 *over);
+void devpool_client_move(struct devpool_client *client, enum devpool_account from,
+			 enum devpool_account to, u64 nr);
+void devpool_client_retire_pool(struct devpool_client *client,
+				const struct devpool_pool *pool,
+				const struct devpool_tally *tally);
+int devpool_client_get_pool(struct devpool_client *client,
+			    const struct devpool_pool_id *id,
+			    struct devpool_member **out, u32 *use_count);
+int devpool_client_attach(struct devpool_client *client, struct devpool_pool *pool,
+			  struct devpool_member **out, u32 *use_count);
 int devpool_client_free_block(struct devpool_client *client, u64 addr);
-void devpool_client_empty(struct devpool_client *client, u64 keep,
+int devpool_client_retain_block(struct devpool_client *client, u64 addr);
+void devpool_client_empty(struct devpool_client *client, u32 flags, u64 keep,
 			  struct devpool_emptied *emptied);
-u64 devpool_client_resident(struct devpool_client *client);
+u64 devpool_client_held(struct devpool_client *client);
+void devpool_client_set_limit(struct devpool_client *client, u64 limit);
 u64 devpool_client_reclaim(struct devpool_client *client,
 			   const struct devpool_pool *requester, u64 nr,
 			   struct list_head *chunks);
+
+/* route.c */
+int devpool_route_begin(struct devpool_client *client, const struct devpool_pool_id *id,
+			u32 scope);
+int devpool_route_end(struct devpool_client *client, const struct devpool_pool_id *id,
+		      u32 scope);
+struct devpool_member *devpool_route_find(struct devpool_client *client);
+void devpool_routes_reap(struct devpool_client *client);
+void devpool_routes_close(struct devpool_client *client);
 
 /* pool.c */
 extern const struct file_operations devpool_pool_fops;
 int devpool_pool_cache_init(void);
 void devpool_pool_cache_exit(void);
 struct devpool_member *devpool_pool_create(struct devpool_client *client,
-					   const struct devpool_pool_id *id);
+					   const struct devpool_pool_id *id, u32 flags);
+struct devpool_member *devpool_member_create(struct devpool_client *client,
+					     struct devpool_pool *pool);
+int devpool_pool_add(struct devpool_member *member);
 void devpool_pool_release(struct kref *ref);
 void devpool_member_release(struct kref *ref);
+int devpool_member_get(struct devpool_member *member, u32 *use_count);
+int devpool_member_put(struct devpool_member *member, u32 *use_count);
+int devpool_member_attach(struct devpool_member *member,
+			  struct devpool_member **out, u32 *use_count);
+int devpool_member_tie(struct devpool_member *member);
+void devpool_member_untie(struct devpool_member *member);
 void devpool_member_close(struct devpool_member *member);
-int devpool_pool_refuse(struct devpool_pool *pool, int err);
+void devpool_pool_unlock(struct devpool_pool *pool);
+int devpool_pool_refuse(struct devpool_pool *pool, u64 bytes, int err);
 int devpool_pool_reserve(struct devpool_member *member, u64 size, u64 align,
 			 u64 requested, struct devpool_block **out);
 void devpool_pool_unreserve(struct devpool_member *member,
 			    struct devpool_block *block);
+int devpool_pool_zero(struct devpool_pool *pool, struct devpool_block *block);
 int devpool_pool_free(struct devpool_range *range, struct devpool_client *client,
 		      u64 addr);
+int devpool_pool_retain(struct devpool_range *range, struct devpool_member *member,
+			u64 addr);
 int devpool_pool_empty(struct devpool_pool *pool, u32 flags, u64 keep,
 		       struct devpool_emptied *emptied);
 u64 devpool_pool_reclaim(struct devpool_pool *pool, u64 nr,
 			 struct list_head *chunks);
 u32 devpool_pool_state(const struct devpool_pool *pool);
+u64 devpool_pool_get_attr(struct devpool_pool *pool, u32 attr);
+void devpool_pool_set_attr(struct devpool_pool *pool, u32 attr, u64 value);
 
 static inline void devpool_pool_get(struct devpool_pool *pool)
 {
@@ -474,6 +644,7 @@ int devpool_chunk_cache_init(void);
 void devpool_chunk_cache_exit(void);
 void devpool_supply_init(struct devpool_device *device, u64 nr_chunks,
 			 u64 clean_target);
+int devpool_supply_make_shrinkable(struct devpool_device *device);
 void devpool_supply_exit(struct devpool_device *device);
 int devpool_supply_take(struct devpool_device *device, u64 nr,
 			struct list_head *chunks, u64 *missing);
@@ -481,9 +652,21 @@ u64 devpool_supply_free(struct devpool_device *device);
 void devpool_supply_announce(struct devpool_device *device, u64 nr);
 void devpool_supply_put(struct devpool_device *device, struct list_head *chunks);
 u64 devpool_chunks_clean(struct devpool_device *device, struct list_head *chunks);
+void devpool_supply_trim(struct devpool_device *device, u64 keep);
 
 /* mmap.c */
 int devpool_mmap_file(struct file *file, struct vm_area_struct *vma);
+
+/* snapshot.c */
+int devpool_snapshot(struct devpool_client *client, struct devpool_pool *pool,
+		     bool everybody, u64 *cursor,
+		     struct devpool_snapshot_entry *entries, u32 nr, u32 *filled);
+
+/* debugfs.c */
+void devpool_debugfs_init(void);
+void devpool_debugfs_exit(void);
+void devpool_debugfs_add(struct devpool_device *device);
+void devpool_debugfs_remove(struct devpool_device *device);
 
 /* stats.c */
 void devpool_pool_read(struct devpool_pool *pool, struct devpool_tally *tally);
@@ -491,6 +674,11 @@ void devpool_pool_tally(struct devpool_pool *pool, struct devpool_tally *tally,
 			u32 *use_count, u32 *state);
 void devpool_client_tally(struct devpool_client *client,
 			  struct devpool_tally *tally);
+void devpool_device_tally(struct devpool_device *device,
+			  struct devpool_tally *tally);
 void devpool_tally_add(struct devpool_tally *sum, const struct devpool_tally *tally);
+const char *devpool_state_name(u32 state);
+void devpool_client_show_fdinfo(struct seq_file *m, struct file *file);
+void devpool_pool_show_fdinfo(struct seq_file *m, struct file *file);
 
 #endif

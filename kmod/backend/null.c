@@ -15,7 +15,8 @@ static void devpool_null_give(struct devpool_chunk *chunk, unsigned int chunk_sh
 {
 }
 
-static void devpool_null_zero(struct devpool_chunk *chunk, unsigned int chunk_shift)
+static void devpool_null_zero(const struct devpool_chunk *chunk,
+			      unsigned int chunk_shift, u64 offset, u64 len)
 {
 }
 

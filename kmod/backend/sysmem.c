@@ -108,16 +108,25 @@ static int devpool_sysmem_take(struct devpool_chunk *chunk, unsigned int chunk_s
 	}
 }
 
-static void devpool_sysmem_zero(struct devpool_chunk *chunk,
-				unsigned int chunk_shift)
+/* What is behind an offset, and how much of @len bytes is one run from there on. */
+static void *devpool_sysmem_memory(const struct devpool_chunk *chunk,
+				   unsigned int chunk_shift, u64 offset, u64 *len)
 {
-	u64 offset;
+	u64 within = offset & ((1ULL << chunk->shift) - 1);
 
-	for (offset = 0; offset < 1ULL << chunk_shift;
-	     offset += 1ULL << chunk->shift) {
-		struct page *page = devpool_sysmem_unit(chunk, chunk_shift, offset);
+	*len = min(*len, (1ULL << chunk->shift) - within);
+	return page_address(devpool_sysmem_unit(chunk, chunk_shift, offset)) + within;
+}
 
-		memset(page_address(page), 0, 1UL << chunk->shift);
+static void devpool_sysmem_zero(const struct devpool_chunk *chunk,
+				unsigned int chunk_shift, u64 offset, u64 len)
+{
+	u64 part;
+
+	for (; len; offset += part, len -= part) {
+		/* No more at a time than what a huge page has. */
+		part = min_t(u64, len, PAGE_SIZE << DEVPOOL_RUN_ORDER);
+		memset(devpool_sysmem_memory(chunk, chunk_shift, offset, &part), 0, part);
 		cond_resched();
 	}
 }
@@ -138,19 +147,17 @@ static void devpool_sysmem_copy(const struct devpool_chunk *chunk,
 				unsigned int chunk_shift, u64 offset, void *buf,
 				size_t len, bool write)
 {
-	while (len) {
-		u64 within = offset & ((1ULL << chunk->shift) - 1);
-		size_t part = min_t(u64, len, (1ULL << chunk->shift) - within);
+	u64 part;
+
+	for (; len; offset += part, buf += part, len -= part) {
 		void *memory;
 
-		memory = page_address(devpool_sysmem_unit(chunk, chunk_shift, offset));
+		part = len;
+		memory = devpool_sysmem_memory(chunk, chunk_shift, offset, &part);
 		if (write)
-			memcpy(memory + within, buf, part);
+			memcpy(memory, buf, part);
 		else
-			memcpy(buf, memory + within, part);
-		buf += part;
-		offset += part;
-		len -= part;
+			memcpy(buf, memory, part);
 	}
 }
 

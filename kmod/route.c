@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Routes: where the requests of a client go that name no pool.
+ *
+ * A route of a thread has the thread's struct pid, so that a number which is used
+ * again is no match. It ends with its thread; whoever has to do with the client's
+ * routes next finds that out.
+ */
+#include <linux/list.h>
+#include <linux/mutex.h>
+#include <linux/pid.h>
+#include <linux/rcupdate.h>
+#include <linux/sched.h>
+#include <linux/slab.h>
+#include <linux/spinlock.h>
+
+#include "private.h"
+
+/**
+ * struct devpool_route - sends requests of a client to a pool
+ * @link: in &devpool_client.routes; under the client's lock
+ * @member: the client's share in the pool, with a reference and a tie
+ * @scope: one of &enum devpool_scope
+ * @thread: %DEVPOOL_SCOPE_THREAD: the thread, with a reference
+ */
+struct devpool_route {
+	struct list_head link;
+	struct devpool_member *member;
+	u32 scope;
+	struct pid *thread;
+};
+
+/* A thread that nobody has waited for yet is dead as well. */
+static bool devpool_route_is_dead(const struct devpool_route *route)
+{
+	struct task_struct *task;
+	bool dead;
+
+	if (!route->thread)
+		return false;
+	rcu_read_lock();
+	task = pid_task(route->thread, PIDTYPE_PID);
+	dead = !task || READ_ONCE(task->exit_state);
+	rcu_read_unlock();
+	return dead;
+}
+
+static bool devpool_route_matches(const struct devpool_route *route)
+{
+	return !route->thread || route->thread == task_pid(current);
+}
+
+/* Moves the routes of dead threads to a list. */
+static void devpool_routes_take_dead(struct devpool_client *client, struct list_head *dead)
+{
+	struct devpool_route *route, *next;
+
+	lockdep_assert_held(&client->lock);
+	list_for_each_entry_safe(route, next, &client->routes, link) {
+		if (devpool_route_is_dead(route)) {
+			list_move(&route->link, dead);
+			client->nr_routes--;
+		}
+	}
+}
+
+/* Ends routes that nobody finds any more. */
+static void devpool_routes_end(struct list_head *routes)
+{
+	struct devpool_route *route, *next;
+
+	list_for_each_entry_safe(route, next, routes, link) {
+		struct devpool_member *member = route->member;
+		struct devpool_pool *pool = member->pool;
+
+		mutex_lock(&pool->lock);
+		devpool_member_untie(member);
+		devpool_pool_unlock(pool);
+		kref_put(&member->ref, devpool_member_release);
+		put_pid(route->thread);
+		kfree(route);
+		cond_resched();
+	}
+}
+
+static struct devpool_route *devpool_route_same(struct devpool_client *client,
+						const struct devpool_member *member,
+						u32 scope)
+{
+	struct devpool_route *route;
+
+	lockdep_assert_held(&client->lock);
+	list_for_each_entry(route, &client->routes, link)
+		if (route->member == member && route->scope == scope &&
+		    devpool_route_matches(route))
+			return route;
+	return NULL;
+}
+
+static int devpool_route_insert(struct devpool_client *client, struct devpool_route *route)
+{
+	int err = 0;
+
+	spin_lock(&client->lock);
+	if (devpool_route_same(client, route->member, route->scope)) {
+		err = -EBUSY;
+	} else if (client->nr_routes >= devpool_max_routes) {
+		err = -EDQUOT;
+	} else {
+		list_add(&route->link, &client->routes);
+		client->nr_routes++;
+	}
+	spin_unlock(&client->lock);
+	return err;
+}
+
+/**
+ * devpool_route_begin - ROUTE_BEGIN
+ * @client: the client
+ * @id: the pool, not {0,0}
+ * @scope: one of &enum devpool_scope
+ *
+ * Context: may sleep, no lock held.
+ * Return: 0, -ENOENT (no such pool of the client's), -EBUSY (there is this route),
+ * -EDQUOT or -ENOMEM.
+ */
+int devpool_route_begin(struct devpool_client *client, const struct devpool_pool_id *id,
+			u32 scope)
+{
+	struct devpool_member *member;
+	struct devpool_route *route;
+	struct devpool_pool *pool;
+	int err;
+
+	devpool_routes_reap(client);
+	member = devpool_client_get_member(client, id);
+	if (!member)
+		return -ENOENT;
+	route = kmalloc(sizeof(*route), GFP_KERNEL_ACCOUNT);
+	if (!route) {
+		kref_put(&member->ref, devpool_member_release);
+		return -ENOMEM;
+	}
+	route->member = member;
+	route->scope = scope;
+	route->thread = scope == DEVPOOL_SCOPE_THREAD ? get_pid(task_pid(current)) : NULL;
+
+	pool = member->pool;
+	mutex_lock(&pool->lock);
+	err = devpool_member_tie(member);
+	if (!err) {
+		err = devpool_route_insert(client, route);
+		if (err)
+			devpool_member_untie(member);
+	}
+	devpool_pool_unlock(pool);
+	if (err) {
+		put_pid(route->thread);
+		kfree(route);
+		kref_put(&member->ref, devpool_member_release);
+	}
+	return err;
+}
+
+/**
+ * devpool_route_end - ROUTE_END
+ * @client: the client
+ * @id: the pool, not {0,0}
+ * @scope: one of &enum devpool_scope
+ *
+ * Context: may sleep, no lock held. Allocates nothing.
+ * Return: 0, or -ENOENT if there is no such route.
+ */
+int devpool_route_end(struct devpool_client *client, const struct devpool_pool_id *id,
+		      u32 scope)
+{
+	struct devpool_route *route = NULL;
+	struct devpool_member *member;
+	LIST_HEAD(routes);
+
+	devpool_routes_reap(client);
+	member = devpool_client_get_member(client, id);
+	if (!member)
+		return -ENOENT;
+	spin_lock(&client->lock);
+	route = devpool_route_same(client, member, scope);
+	if (route) {
+		list_move(&route->link, &routes);
+		client->nr_routes--;
+	}
+	spin_unlock(&client->lock);
+	kref_put(&member->ref, devpool_member_release);
+	devpool_routes_end(&routes);
+	return route ? 0 : -ENOENT;
+}
+
+/**
+ * devpool_route_find - where a request goes that names no pool
+ * @client: the client
+ *
+ * Context: may sleep, no lock held. Allocates nothing.
+ * Return: the client's share in the pool of the latest route that matches, to be put
+ * with devpool_client_put_member(); without one that in its default pool.
+ */
+struct devpool_member *devpool_route_find(struct devpool_client *client)
+{
+	struct devpool_member *member = client->home;
+	struct devpool_route *route;
+	LIST_HEAD(dead);
+
+	spin_lock(&client->lock);
+	devpool_routes_take_dead(client, &dead);
+	list_for_each_entry(route, &client->routes, link) {
+		if (devpool_route_matches(route)) {
+			member = route->member;
+			kref_get(&member->ref);
+			break;
+		}
+	}
+	spin_unlock(&client->lock);
+	devpool_routes_end(&dead);
+	return member;
+}
+
+/**
+ * devpool_routes_reap - ends the routes of threads that are dead
+ * @client: the client
+ *
+ * Context: may sleep, no lock held. Allocates nothing.
+ */
+void devpool_routes_reap(struct devpool_client *client)
+{
+	LIST_HEAD(dead);
+
+	if (list_empty(&client->routes))
+		return;
+	spin_lock(&client->lock);
+	devpool_routes_take_dead(client, &dead);
+	spin_unlock(&client->lock);
+	devpool_routes_end(&dead);
+}
+
+/**
+ * devpool_routes_close - ends all routes
+ * @client: the client, whose file is closed
+ *
+ * Context: may sleep, no lock held. Allocates nothing.
+ */
+void devpool_routes_close(struct devpool_client *client)
+{
+	LIST_HEAD(routes);
+
+	spin_lock(&client->lock);
+	list_splice_init(&client->routes, &routes);
+	client->nr_routes = 0;
+	spin_unlock(&client->lock);
+	devpool_routes_end(&routes);
+}
