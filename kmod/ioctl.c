@@ -189,7 +189,7 @@ static int devpool_cmd_alloc(struct devpool_call *call)
 	struct devpool_member *member;
 	struct devpool_block *block;
 	struct devpool_alloc alloc;
-	u64 size, align;
+	u64 size, align, whole;
 	int err;
 
 	err = devpool_fetch(call, &alloc, sizeof(alloc));
@@ -198,6 +198,7 @@ static int devpool_cmd_alloc(struct devpool_call *call)
 	err = devpool_validate_alloc(call->device, &alloc, &size, &align);
 	if (err)
 		return err;
+look_up:
 	if (devpool_id_is_none(&alloc.pool) && unlikely(!list_empty(&client->routes)))
 		member = devpool_route_find(client);
 	else
@@ -205,20 +206,21 @@ static int devpool_cmd_alloc(struct devpool_call *call)
 	if (!member)
 		return -ENOENT;
 
+	whole = size;
 	if (unlikely(member->pool->flags & DEVPOOL_POOL_NO_SPLIT)) {
-		err = devpool_round_up(size, devpool_chunk_size(call->device), &size);
+		err = devpool_round_up(size, devpool_chunk_size(call->device), &whole);
 		if (err)
 			goto put_member;
 	}
-	if (size > devpool_device_bytes(call->device)) {
-		err = devpool_pool_refuse(member->pool, size, -ENOSPC);
+	if (whole > devpool_device_bytes(call->device)) {
+		err = devpool_pool_refuse(member->pool, whole, -ENOSPC);
 		goto put_member;
 	}
 	if (!atomic_add_unless(&client->nr_blocks, 1, devpool_max_blocks)) {
-		err = devpool_pool_refuse(member->pool, size, -EDQUOT);
+		err = devpool_pool_refuse(member->pool, whole, -EDQUOT);
 		goto put_member;
 	}
-	err = devpool_pool_reserve(member, size, align, alloc.bytes, &block);
+	err = devpool_pool_reserve(member, whole, align, alloc.bytes, &block);
 	if (err)
 		goto uncount;
 
@@ -243,6 +245,9 @@ uncount:
 	atomic_dec(&client->nr_blocks);
 put_member:
 	devpool_client_put_member(client, member);
+	/* The route has ended meanwhile, and its pool with it. */
+	if (err == -ENOENT && devpool_id_is_none(&alloc.pool) && member != client->home)
+		goto look_up;
 	return err;
 }
 
@@ -350,7 +355,6 @@ static int devpool_cmd_pool_create(struct devpool_call *call)
 		goto uncount;
 	/* The use count of 1 is the file's. */
 	member->pool->file_open = true;
-	member->pool->flushes_itself = true;
 	devpool_pool_set_attr(member->pool, DEVPOOL_ATTR_LIMIT, limit);
 	if (create.flags & DEVPOOL_POOL_THRESHOLD)
 		devpool_pool_set_attr(member->pool, DEVPOOL_ATTR_RELEASE_THRESHOLD,
