@@ -80,6 +80,15 @@ int devpool_free(struct devpool *dev, void *ptr)
 	return free_addr(dev, addr);
 }
 
+int devpool_retain(struct devpool *dev, uint64_t addr)
+{
+	struct devpool_retain cmd = { .addr = addr };
+
+	if (!dev)
+		return -EINVAL;
+	return devpool_call(dev->fd, RETAIN, &cmd);
+}
+
 int devpool_addr(struct devpool *dev, const void *ptr, uint64_t *addr)
 {
 	uint64_t found;

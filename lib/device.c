@@ -52,7 +52,7 @@ static int open_node(const char *node)
 	return fd < 0 ? -errno : fd;
 }
 
-static int get_info(int fd, struct devpool_info *info)
+int devpool_get_info(int fd, struct devpool_info *info)
 {
 	int ret;
 
@@ -69,7 +69,7 @@ static int init(struct devpool *dev)
 	struct devpool_info info;
 	int ret;
 
-	ret = get_info(dev->fd, &info);
+	ret = devpool_get_info(dev->fd, &info);
 	if (ret)
 		return ret;
 	dev->unit = DEVPOOL_WINDOW;
@@ -143,9 +143,49 @@ int devpool_info(struct devpool *dev, struct devpool_info *info)
 
 	if (!dev || !info)
 		return -EINVAL;
-	ret = get_info(dev->fd, &got);
+	ret = devpool_get_info(dev->fd, &got);
 	if (!ret)
 		*info = got;
+	return ret;
+}
+
+int devpool_pool_id_new(struct devpool *dev, uint32_t flags, struct devpool_pool_id *id)
+{
+	struct devpool_pool_id_new cmd = { .flags = flags };
+	int ret;
+
+	if (!dev || !id)
+		return -EINVAL;
+	ret = devpool_call(dev->fd, POOL_ID, &cmd);
+	if (ret)
+		return ret;
+	if (!(cmd.out_pool.first | cmd.out_pool.second))
+		return -EPROTO;
+	*id = cmd.out_pool;
+	return 0;
+}
+
+int devpool_pool_get(struct devpool *dev, const struct devpool_pool_id *id)
+{
+	struct devpool_pool_get cmd = { .flags = 0 };
+
+	if (!dev || !id)
+		return -EINVAL;
+	cmd.pool = *id;
+	return devpool_call(dev->fd, POOL_GET, &cmd);
+}
+
+int devpool_pool_put(struct devpool *dev, const struct devpool_pool_id *id)
+{
+	struct devpool_pool_put cmd = { .flags = 0 };
+	int ret;
+
+	if (!dev || !id)
+		return -EINVAL;
+	cmd.pool = *id;
+	ret = devpool_call(dev->fd, POOL_PUT, &cmd);
+	if (!ret)
+		devpool_map_loosen(dev, id);
 	return ret;
 }
 

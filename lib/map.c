@@ -14,9 +14,11 @@
  * so a span of any length has few entries, and a lookup probes once for each
  * length in use.
  *
- * Spans of a pool go when the pool is gone. There is nothing live in it then,
- * so nobody has a right to be looking them up; and the kernel does not deal the
- * range again before it is unmapped, so no new block can meet an old entry.
+ * A span goes when the client does not know its pool any more: the kernel does
+ * not let it be mapped then. Nothing of this client's is live in it, so nobody
+ * has a right to be looking it up. Of that nobody tells; so spans are asked about
+ * when their pool is closed here, and from then on (those of no pool in
+ * particular: from the beginning) now and then, in turn.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -36,21 +38,29 @@ _Static_assert(DEVPOOL_WINDOW == 1ULL << WINDOW_SHIFT, "a piece is made of windo
 #define SPAN_PIECES	(2 * MAX_LEVEL)
 #define MIN_TABLE_SHIFT	8
 
+/* So far does mmap() reach: 32-bit programs count pages in 32 bits. */
+#define MAP_END		(1ULL << (sizeof(void *) == 8 ? 63 : 44))
+
 /*
  * Once a client's spans fill that much of the process's address space, new ones
  * are no longer than they must be: the rest is for others.
  */
 #define MAPPED_MAX	(1ULL << (sizeof(void *) == 8 ? 45 : 30))
 
-/* Closed pools to look at each time there is work on spans anyway. */
+/* Loose spans to ask about each time there is work on spans anyway. */
 #define REAP_BATCH	2
+
+#define span_of(link, member) \
+	((struct devpool_span *)((char *)(link) - offsetof(struct devpool_span, member)))
 
 /**
  * struct devpool_span - a mapping
  * @addr: first device address, a multiple of DEVPOOL_WINDOW
  * @end: behind the last
  * @ptr: where it is mapped, a multiple of DEVPOOL_WINDOW
- * @next: the next of the same owner
+ * @owner: the pool that it is of, NULL if that is not known
+ * @kin: in &devpool_owner.spans, or in &devpool.unused
+ * @loose: in &devpool.loose, if it is to be asked about
  *
  * Readers look at @addr, @end and @ptr without a lock.
  */
@@ -58,22 +68,49 @@ struct devpool_span {
 	uint64_t addr;
 	uint64_t end;
 	uintptr_t ptr;
-	struct devpool_span *next;
+	struct devpool_owner *owner;
+	struct devpool_link kin;
+	struct devpool_link loose;
 };
 
 /**
- * struct devpool_owner - the spans of a pool
+ * struct devpool_owner - the spans of a pool, of which there is at least one
  * @id: its id
  * @spans: its spans
- * @closed: in &devpool.closed
- * @next: the next there
  */
 struct devpool_owner {
 	struct devpool_pool_id id;
-	struct devpool_span *spans;
-	bool closed;
-	struct devpool_owner *next;
+	struct devpool_link spans;
 };
+
+static void link_init(struct devpool_link *link)
+{
+	link->next = link;
+	link->prev = link;
+}
+
+static bool link_alone(const struct devpool_link *link)
+{
+	return link->next == link;
+}
+
+/* At the end of the list, if it is not in one. */
+static void link_add(struct devpool_link *link, struct devpool_link *list)
+{
+	if (!link_alone(link))
+		return;
+	link->next = list;
+	link->prev = list->prev;
+	list->prev->next = link;
+	list->prev = link;
+}
+
+static void link_del(struct devpool_link *link)
+{
+	link->prev->next = link->next;
+	link->next->prev = link->prev;
+	link_init(link);
+}
 
 /**
  * struct devpool_table - a hash table
@@ -326,16 +363,18 @@ static void unlock(struct devpool *dev)
 	pthread_mutex_unlock(&dev->once->lock);
 }
 
-static void free_spans(struct devpool_span *span, bool mapped)
+static void unmap(struct devpool_span *span)
 {
-	struct devpool_span *next;
+	munmap((void *)span->ptr, span->end - span->addr);
+}
 
-	for (; span; span = next) {
-		next = span->next;
-		if (mapped)
-			munmap((void *)span->ptr, span->end - span->addr);
-		free(span);
-	}
+static void free_span(struct devpool_span *span, bool mapped)
+{
+	link_del(&span->kin);
+	link_del(&span->loose);
+	if (mapped)
+		unmap(span);
+	free(span);
 }
 
 /* Lets go of everything; of the mappings only if they are this process's. */
@@ -344,17 +383,19 @@ static void forget(struct devpool *dev, bool mapped)
 	struct devpool_owner *owner;
 	size_t i;
 
-	if (dev->owners) {
-		for (i = 0; i <= dev->owners->mask; i++) {
-			owner = dev->owners->slot[i].value;
-			if (!owner)
-				continue;
-			free_spans(owner->spans, mapped);
-			free(owner);
-		}
+	for (i = 0; dev->owners && i <= dev->owners->mask; i++) {
+		owner = dev->owners->slot[i].value;
+		if (!owner)
+			continue;
+		while (!link_alone(&owner->spans))
+			free_span(span_of(owner->spans.next, kin), mapped);
+		free(owner);
 	}
-	free_spans(dev->unowned, mapped);
-	free_spans(dev->unused, false);
+	/* What has no owner is always loose. */
+	while (!link_alone(&dev->loose))
+		free_span(span_of(dev->loose.next, loose), mapped);
+	while (!link_alone(&dev->unused))
+		free_span(span_of(dev->unused.next, kin), false);
 	table_free(dev->by_addr);
 	table_free(dev->by_ptr);
 	table_free(dev->owners);
@@ -365,10 +406,8 @@ static void reset(struct devpool *dev)
 	dev->by_addr = NULL;
 	dev->by_ptr = NULL;
 	dev->owners = NULL;
-	dev->unowned = NULL;
-	dev->unused = NULL;
-	dev->closed = NULL;
-	dev->closed_tail = &dev->closed;
+	link_init(&dev->loose);
+	link_init(&dev->unused);
 	dev->hint = 0;
 	dev->mapped = 0;
 	dev->seq = 0;
@@ -449,8 +488,10 @@ static void *map_aligned(struct devpool *dev, uint64_t from, uint64_t to)
 	uintptr_t start, at;
 	void *p;
 
-	if (!fits(to - from) || !fits(to - from + DEVPOOL_WINDOW))
+	if (!fits(to - from) || !fits(to - from + DEVPOOL_WINDOW)) {
+		errno = ENOMEM;
 		return MAP_FAILED;
+	}
 	if (dev->hint > len) {
 		at = (dev->hint - len) & ~(uintptr_t)(DEVPOOL_WINDOW - 1);
 		p = mmap((void *)at, len, PROT_READ | PROT_WRITE, MAP_SHARED, dev->fd, from);
@@ -484,15 +525,17 @@ static struct devpool_span *map_span(struct devpool *dev, uint64_t addr, uint64_
 	void *p;
 
 	hi += (dev->unit - hi % dev->unit) % dev->unit;
-	span = dev->unused;
-	if (span) {
-		dev->unused = span->next;
+	if (!link_alone(&dev->unused)) {
+		span = span_of(dev->unused.next, kin);
+		link_del(&span->kin);
 	} else {
 		span = calloc(1, sizeof(*span));
 		if (!span) {
 			errno = ENOMEM;
 			return NULL;
 		}
+		link_init(&span->kin);
+		link_init(&span->loose);
 	}
 
 	if (dev->mapped < MAPPED_MAX || !bytes)
@@ -506,8 +549,7 @@ static struct devpool_span *map_span(struct devpool *dev, uint64_t addr, uint64_
 		p = map_aligned(dev, lo, hi);
 	}
 	if (p == MAP_FAILED) {
-		span->next = dev->unused;
-		dev->unused = span;
+		link_add(&span->kin, &dev->unused);
 		return NULL;
 	}
 	WRITE_ONCE(span->addr, lo - down);
@@ -516,26 +558,6 @@ static struct devpool_span *map_span(struct devpool *dev, uint64_t addr, uint64_
 	dev->hint = (uintptr_t)p;
 	dev->mapped += span->end - span->addr;
 	return span;
-}
-
-static void unmap_spans(struct devpool *dev, struct devpool_span *spans)
-{
-	struct devpool_span *span, *next;
-
-	change_begin(dev);
-	for (span = spans; span; span = span->next) {
-		table_del_span(dev->by_addr, span->addr, span->end, span);
-		table_del_span(dev->by_ptr, span->ptr, span->ptr + (span->end - span->addr),
-			       span);
-	}
-	change_end(dev);
-	for (span = spans; span; span = next) {
-		next = span->next;
-		munmap((void *)span->ptr, span->end - span->addr);
-		dev->mapped -= span->end - span->addr;
-		span->next = dev->unused;
-		dev->unused = span;
-	}
 }
 
 /* One of the two halves of an id is 0. */
@@ -556,60 +578,82 @@ static struct devpool_owner *find_owner(struct devpool *dev, const struct devpoo
 	return owner;
 }
 
-/* Where the spans of a pool are kept: with none of their own until the close. */
-static struct devpool_span **owned_by(struct devpool *dev, const struct devpool_pool_id *id)
+/* Who is to own a new span of that pool: nobody, where that cannot be told. */
+static struct devpool_owner *get_owner(struct devpool *dev, const struct devpool_pool_id *id)
 {
 	struct devpool_owner *owner = find_owner(dev, id);
 
 	if (owner)
-		return &owner->spans;
+		return owner;
 	if (!owner_key(id) || table_reserve(&dev->owners, 1) ||
 	    table_get(dev->owners, owner_key(id)))
-		return &dev->unowned;
+		return NULL;
 	owner = calloc(1, sizeof(*owner));
 	if (!owner)
-		return &dev->unowned;
+		return NULL;
 	owner->id = *id;
+	link_init(&owner->spans);
 	table_set(dev->owners, owner_key(id), owner);
-	return &owner->spans;
+	return owner;
 }
 
-static void remove_owner(struct devpool *dev, struct devpool_owner *owner)
+/* Whether the client knows the pool that a span is of. Tried with one page. */
+static bool is_known(struct devpool *dev, const struct devpool_span *span)
 {
-	unmap_spans(dev, owner->spans);
-	table_del(dev->owners, owner_key(&owner->id));
-	free(owner);
-}
+	void *p;
 
-static bool pool_is_gone(struct devpool *dev, const struct devpool_pool_id *id)
-{
-	struct devpool_pool_stat cmd = { .pool = *id };
-	int ret = devpool_call(dev->fd, POOL_STAT, &cmd);
-
-	return ret == -ENOENT || (!ret && cmd.out_state == DEVPOOL_STATE_GONE);
+	p = mmap(NULL, 1, PROT_READ, MAP_SHARED, dev->fd, span->addr);
+	if (p == MAP_FAILED)
+		return errno != ENOENT;
+	munmap(p, 1);
+	return true;
 }
 
 /*
- * Pools that had something in use when they were closed are gone some time
- * later, of which nobody tells.
+ * Unmaps a span if the client does not know its pool any more.
+ *
+ * Another thread may make the pool known again at any time, and get a block there.
+ * So the question is asked while lookups do not count: one that has counted had
+ * its block before, which the kernel knows of, and one that comes later has to
+ * wait, and will find nothing.
  */
-static void reap_closed(struct devpool *dev)
+static void drop_if_unknown(struct devpool *dev, struct devpool_span *span)
 {
-	struct devpool_owner *owner;
+	struct devpool_owner *owner = span->owner;
+	bool known;
+
+	change_begin(dev);
+	known = is_known(dev, span);
+	if (!known) {
+		table_del_span(dev->by_addr, span->addr, span->end, span);
+		table_del_span(dev->by_ptr, span->ptr, span->ptr + (span->end - span->addr),
+			       span);
+	}
+	change_end(dev);
+	if (known)
+		return;
+
+	unmap(span);
+	dev->mapped -= span->end - span->addr;
+	link_del(&span->kin);
+	link_del(&span->loose);
+	link_add(&span->kin, &dev->unused);
+	if (owner && link_alone(&owner->spans)) {
+		table_del(dev->owners, owner_key(&owner->id));
+		free(owner);
+	}
+}
+
+static void reap_loose(struct devpool *dev)
+{
+	struct devpool_span *span;
 	int i;
 
-	for (i = 0; i < REAP_BATCH && dev->closed; i++) {
-		owner = dev->closed;
-		dev->closed = owner->next;
-		if (!dev->closed)
-			dev->closed_tail = &dev->closed;
-		if (pool_is_gone(dev, &owner->id)) {
-			remove_owner(dev, owner);
-			continue;
-		}
-		owner->next = NULL;
-		*dev->closed_tail = owner;
-		dev->closed_tail = &owner->next;
+	for (i = 0; i < REAP_BATCH && !link_alone(&dev->loose); i++) {
+		span = span_of(dev->loose.next, loose);
+		link_del(&span->loose);
+		link_add(&span->loose, &dev->loose);
+		drop_if_unknown(dev, span);
 	}
 }
 
@@ -680,13 +724,16 @@ bool devpool_map_by_ptr(struct devpool *dev, const void *ptr, uint64_t *addr)
 int devpool_map_add(struct devpool *dev, uint64_t addr, uint64_t bytes,
 		    const struct devpool_pool_id *pool, void **ptr)
 {
-	struct devpool_span *span, **spans;
+	struct devpool_owner *owner;
+	struct devpool_span *span;
 	int ret = 0, saved = errno;
 
+	if (addr >= MAP_END || bytes > MAP_END - addr)
+		return -EOVERFLOW;
 	lock(dev);
 	if (find_by_addr(dev, addr, bytes, ptr))
 		goto out;
-	reap_closed(dev);
+	reap_loose(dev);
 	ret = -ENOMEM;
 	if (table_reserve(&dev->by_addr, SPAN_PIECES) || table_reserve(&dev->by_ptr, SPAN_PIECES))
 		goto out;
@@ -695,9 +742,12 @@ int devpool_map_add(struct devpool *dev, uint64_t addr, uint64_t bytes,
 		ret = -errno;
 		goto out;
 	}
-	spans = owned_by(dev, pool);
-	span->next = *spans;
-	*spans = span;
+	owner = get_owner(dev, pool);
+	span->owner = owner;
+	if (owner)
+		link_add(&span->kin, &owner->spans);
+	else
+		link_add(&span->loose, &dev->loose);
 
 	change_begin(dev);
 	table_add_span(dev->by_addr, span->addr, span->end, span);
@@ -711,23 +761,45 @@ out:
 	return ret;
 }
 
-/* Ends the spans of a pool that was closed, at once or once it is gone. */
-void devpool_map_close_pool(struct devpool *dev, const struct devpool_pool_id *id, bool gone)
+/* From now on the client may forget that pool without telling. */
+void devpool_map_loosen(struct devpool *dev, const struct devpool_pool_id *id)
 {
 	struct devpool_owner *owner;
-	int saved = errno;
+	struct devpool_link *link;
 
 	notice_fork(dev);
 	lock(dev);
 	owner = find_owner(dev, id);
-	if (owner && gone && !owner->closed) {
-		remove_owner(dev, owner);
-	} else if (owner && !owner->closed) {
-		owner->closed = true;
-		*dev->closed_tail = owner;
-		dev->closed_tail = &owner->next;
-	}
-	reap_closed(dev);
+	if (owner)
+		for (link = owner->spans.next; link != &owner->spans; link = link->next)
+			link_add(&span_of(link, kin)->loose, &dev->loose);
 	unlock(dev);
-	errno = saved;
+}
+
+/*
+ * Ends the spans of a pool that was closed, at once or once it is not known. May
+ * change errno.
+ */
+void devpool_map_close_pool(struct devpool *dev, const struct devpool_pool_id *id)
+{
+	struct devpool_owner *owner;
+	struct devpool_link *link, *next;
+	bool last;
+
+	notice_fork(dev);
+	lock(dev);
+	owner = find_owner(dev, id);
+	if (owner) {
+		/* The owner goes with the last of them. */
+		link = owner->spans.next;
+		do {
+			next = link->next;
+			last = next == &owner->spans;
+			link_add(&span_of(link, kin)->loose, &dev->loose);
+			drop_if_unknown(dev, span_of(link, kin));
+			link = next;
+		} while (!last);
+	}
+	reap_loose(dev);
+	unlock(dev);
 }

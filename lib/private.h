@@ -14,9 +14,13 @@
 #define load_acquire(x)		__atomic_load_n(&(x), __ATOMIC_ACQUIRE)
 #define store_release(x, v)	__atomic_store_n(&(x), v, __ATOMIC_RELEASE)
 
-struct devpool_owner;
-struct devpool_span;
 struct devpool_table;
+
+/* A place in a list, or a list: a ring, alone if it points to itself. */
+struct devpool_link {
+	struct devpool_link *next;
+	struct devpool_link *prev;
+};
 
 /**
  * struct devpool_once - what a forked child must find as new
@@ -42,9 +46,7 @@ struct devpool_once {
  * @by_addr: finds a span by device address
  * @by_ptr: finds a span by pointer
  * @owners: finds a pool's spans by the pool's id
- * @unowned: spans of no pool in particular, to keep until the close
- * @closed: owners whose pools this process has closed and others still use
- * @closed_tail: where the next of these goes
+ * @loose: spans whose pool the client may not know any more
  * @unused: span structs to use again. They are never given back before the
  *	close, since a reader may still look at one
  * @hint: lowest address of the last span; the next is tried below it
@@ -62,10 +64,8 @@ struct devpool {
 	struct devpool_table *by_addr;
 	struct devpool_table *by_ptr;
 	struct devpool_table *owners;
-	struct devpool_span *unowned;
-	struct devpool_owner *closed;
-	struct devpool_owner **closed_tail;
-	struct devpool_span *unused;
+	struct devpool_link loose;
+	struct devpool_link unused;
 	uintptr_t hint;
 	uint64_t mapped;
 };
@@ -75,11 +75,16 @@ struct devpool {
  * @dev: the client, which outlives it
  * @fd: the pool file, owned
  * @id: its id
+ * @attached: the client has a reference for this object, and the pool file is not
+ *	this object's to release
+ * @owns_dev: the client was opened for this object and ends with it
  */
 struct devpool_pool {
 	struct devpool *dev;
 	int fd;
 	struct devpool_pool_id id;
+	bool attached;
+	bool owns_dev;
 };
 
 int devpool_ioctl(int fd, unsigned long request, void *arg);
@@ -95,6 +100,7 @@ static inline int devpool_check_opts(const void *opts, size_t sz, size_t known)
 	return likely(sz == known) ? 0 : devpool_check_tail(opts, sz, known);
 }
 
+int devpool_get_info(int fd, struct devpool_info *info);
 int devpool_empty(int fd, struct devpool_empty_cache *cmd, struct devpool_result *result);
 
 int devpool_map_init(struct devpool *dev);
@@ -103,6 +109,7 @@ bool devpool_map_by_addr(struct devpool *dev, uint64_t addr, uint64_t bytes, voi
 bool devpool_map_by_ptr(struct devpool *dev, const void *ptr, uint64_t *addr);
 int devpool_map_add(struct devpool *dev, uint64_t addr, uint64_t bytes,
 		    const struct devpool_pool_id *pool, void **ptr);
-void devpool_map_close_pool(struct devpool *dev, const struct devpool_pool_id *id, bool gone);
+void devpool_map_loosen(struct devpool *dev, const struct devpool_pool_id *id);
+void devpool_map_close_pool(struct devpool *dev, const struct devpool_pool_id *id);
 
 #endif

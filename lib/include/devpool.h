@@ -25,15 +25,17 @@ extern "C" {
  * through it belongs to its file, and returns when the last descriptor of that
  * file is closed, by whatever end of the process. struct devpool_pool belongs
  * to the caller until devpool_pool_close(), which has to come before the
- * devpool_close() of its device.
+ * devpool_close() of its device. A descriptor that is passed in stays the
+ * caller's; one that is handed out stays the library's.
  *
  * Pointers. A block's memory is mapped when the block is handed out, and a
- * pointer to it is good until the block is freed. The library maps whole
- * surroundings of blocks and keeps them: those of a pool until the pool is
- * closed and gone, the others until devpool_close(). A pointer that is used
- * after that is a fault (SIGBUS or SIGSEGV), never a view of someone else's
- * memory. On a device without memory (no DEVPOOL_FEATURE_MMAP) a pointer is
- * only a name: touching it is SIGBUS.
+ * pointer to it is good until the client has freed the block. The library maps
+ * whole surroundings of blocks and keeps them for as long as the client knows
+ * their pool, and until devpool_close() at the latest: those of a pool that was
+ * closed are unmapped at once where that ended it for this client, else some
+ * time later. A pointer that is used after that is a fault (SIGBUS or SIGSEGV),
+ * never a view of someone else's memory. On a device without memory (no
+ * DEVPOOL_FEATURE_MMAP) a pointer is only a name: touching it is SIGBUS.
  *
  * Threads. All functions may be called at once from any number of threads, on
  * the same objects too; only the call that closes an object must be the last
@@ -46,8 +48,8 @@ extern "C" {
  * the library notices by itself and maps anew what is asked for: addresses
  * (devpool_addr(), before the fork) are good there, pointers of the parent are
  * not, and devpool_ptr() turns the one into the other. Parent and child then
- * share one client; what one frees is freed for both, and it lives until both
- * have closed it.
+ * share one client and its pools: what one frees or closes is freed or closed for
+ * both, but for the client itself, which lives until both have closed it.
  *
  * Growth. Option structs begin with their own size, @sz; what a caller leaves
  * zero is the default, and a program that was built against a newer library
@@ -62,7 +64,7 @@ extern "C" {
 /** struct devpool - a device node, opened: one client. Opaque. */
 struct devpool;
 
-/** struct devpool_pool - a private pool, held by its pool file. Opaque. */
+/** struct devpool_pool - a private pool, created or attached here. Opaque. */
 struct devpool_pool;
 
 /**
@@ -70,14 +72,14 @@ struct devpool_pool;
  * @sz: sizeof(struct devpool_alloc_opts)
  * @align: alignment of the block's address, a power of two up to the chunk
  *	size of the device; 0 for none beyond the granule
- * @pool: the pool to take it from, see devpool_pool_id(); {0,0} is the client's
- *	default pool
+ * @pool: the pool to take it from, see devpool_pool_id(); {0,0} for where a route
+ *	of the client leads, without one its default pool
  * @timeout: until when to wait for memory that is still in use: a point on
  *	CLOCK_MONOTONIC in ns; 0 does not wait, INT64_MAX waits for ever
  * @stream: the stream that will use it; 0 is the host
- * @flags: must be 0
+ * @flags: bits of &enum devpool_alloc_flags
  *
- * Without options the block comes from the default pool and the request waits
+ * Without options the block comes from where {0,0} leads, and the request waits
  * up to 10 seconds.
  */
 struct devpool_alloc_opts {
@@ -93,10 +95,13 @@ struct devpool_alloc_opts {
  * struct devpool_pool_opts - how a pool is to be
  * @sz: sizeof(struct devpool_pool_opts)
  * @pool: an id that this client has minted, or {0,0} to mint one
- * @limit: must be 0
+ * @limit: most bytes of memory that it may have, see DEVPOOL_ATTR_LIMIT; 0 for no
+ *	limit
  * @reserve: must be 0
- * @release_threshold: must be 0
- * @flags: must be 0
+ * @release_threshold: most bytes of cache that it keeps, see
+ *	DEVPOOL_ATTR_RELEASE_THRESHOLD; counts with the flag DEVPOOL_POOL_THRESHOLD
+ *	and must be 0 without it
+ * @flags: bits of &enum devpool_pool_flags
  * @__reserved: must be 0
  */
 struct devpool_pool_opts {
@@ -126,6 +131,17 @@ struct devpool_result {
 	uint32_t state;
 	uint32_t __reserved;
 };
+
+/**
+ * typedef devpool_snapshot_fn - what devpool_snapshot() calls for each block
+ * @entry: the block, good until the function returns
+ * @arg: what devpool_snapshot() was given
+ *
+ * May call any function of the library.
+ *
+ * Return: 0 to go on; anything else ends the snapshot and becomes its result.
+ */
+typedef int devpool_snapshot_fn(const struct devpool_snapshot_entry *entry, void *arg);
 
 /* The library hides all else that it has. */
 #pragma GCC visibility push(default)
@@ -185,9 +201,10 @@ int devpool_info(struct devpool *dev, struct devpool_info *info) DEVPOOL_MUST_CH
  * Return: 0; -EINVAL (no bytes, an alignment that is none, a size that
  * overflows); -E2BIG or -EOPNOTSUPP (an option that is not known); -ENOENT (a
  * pool that the client does not know or that nothing refers to, no such
- * stream); -ENOSPC; -EDQUOT; -EAGAIN; -ETIME; -ENODEV; -ENOMEM (in the kernel,
- * or no room in this process's address space); -EPROTO (an answer that makes no
- * sense).
+ * stream); -ENOSPC; -EDQUOT (a limit of the pool or of the client that created
+ * it, or too many blocks); -EAGAIN; -ETIME; -ENODEV; -ENOMEM (in the kernel, or
+ * no room in this process's address space); -EOVERFLOW (a 32-bit program, whose
+ * mmap(2) does not reach that far); -EPROTO (an answer that makes no sense).
  */
 int devpool_alloc(struct devpool *dev, size_t bytes, const struct devpool_alloc_opts *opts,
 		  void **ptr) DEVPOOL_MUST_CHECK;
@@ -197,10 +214,28 @@ int devpool_alloc(struct devpool *dev, size_t bytes, const struct devpool_alloc_
  * @dev: the client that owns the block
  * @ptr: what devpool_alloc() gave, or devpool_ptr() for the block's address
  *
- * Return: 0; -EINVAL (NULL); -ENOENT (not the beginning of a live block of this
- * client, or not mapped in this process); -ENODEV.
+ * Gives up the client's own reference. Where another client has retained the
+ * block, it lives on for that one.
+ *
+ * Return: 0; -EINVAL (NULL); -ENOENT (not the beginning of a live block on which
+ * this client has a reference, or not mapped in this process); -ENODEV.
  */
 int devpool_free(struct devpool *dev, void *ptr) DEVPOOL_MUST_CHECK;
+
+/**
+ * devpool_retain() - a reference on a block that another client has allocated
+ * @dev: the client
+ * @addr: the block's address, as the other client's devpool_addr() tells it
+ *
+ * The client has to know the pool: see devpool_pool_attach(). Where the block is
+ * mapped in this process is devpool_ptr()'s to say. The reference is given up by
+ * devpool_free(), or with the client.
+ *
+ * Return: 0; -EINVAL (NULL); -ENOENT (not the address of a live block of a pool
+ * that the client knows); -EBUSY (it has a reference, as it has on what it
+ * allocated); -EDQUOT (too many blocks); -ENODEV; -ENOMEM.
+ */
+int devpool_retain(struct devpool *dev, uint64_t addr) DEVPOOL_MUST_CHECK;
 
 /**
  * devpool_addr() - the address of mapped memory
@@ -220,12 +255,13 @@ int devpool_addr(struct devpool *dev, const void *ptr, uint64_t *addr) DEVPOOL_M
  * @ptr: where it is mapped
  *
  * For blocks that came otherwise than by devpool_alloc(), or before a fork:
- * maps them if they are not mapped yet, and keeps that mapping until
- * devpool_close(). All of the block's memory follows @ptr. That there is a
- * block is not looked at: where there is none, touching is SIGBUS.
+ * maps them if they are not mapped yet. All of the block's memory follows @ptr.
+ * That there is a block is not looked at: where there is none, touching is
+ * SIGBUS. Without a reference of its own on the block the client has no say in
+ * how long it stays there.
  *
- * Return: 0; -EINVAL; -ENODEV; -ENOMEM; what mmap(2) says of an address that is
- * not in a pool of this client's.
+ * Return: 0; -EINVAL; -ENOENT (not in a pool that the client knows); -ENODEV;
+ * -ENOMEM; -EOVERFLOW (a 32-bit program, whose mmap(2) does not reach that far).
  */
 int devpool_ptr(struct devpool *dev, uint64_t addr, void **ptr) DEVPOOL_MUST_CHECK;
 
@@ -244,24 +280,65 @@ int devpool_pool_create(struct devpool *dev, const struct devpool_pool_opts *opt
 			struct devpool_pool **pool) DEVPOOL_MUST_CHECK;
 
 /**
+ * devpool_pool_attach() - a pool that came as a pool file
+ * @dev: the client that is to know the pool; NULL for a new client of the pool's
+ *	own device
+ * @fd: a descriptor of the pool file, by SCM_RIGHTS or inherited. It stays the
+ *	caller's, who may close it: the library keeps a duplicate
+ * @pool: the pool. The caller owns it and ends it by devpool_pool_close()
+ *
+ * The client gets a reference on the pool, so the pool is there for it even when
+ * its creator releases the pool file or dies. It may be attached more than once,
+ * and by the client that has created it.
+ *
+ * Without @dev the library opens /dev/devpoolN, with the N of the pool's device.
+ * That client belongs to the pool: devpool_pool_device() tells it, it is not to
+ * be closed by devpool_close(), and devpool_pool_close() ends it with all its
+ * blocks.
+ *
+ * Return: 0; -EINVAL (NULL; a pool of another device than @dev); -EBADF (not a
+ * pool file); -ENOENT (the pool file was released); -EDQUOT (too many
+ * references); -EMFILE; -ENODEV; -ENOMEM; -EPROTO (an answer that makes no
+ * sense); without @dev what devpool_open() says of the node.
+ */
+int devpool_pool_attach(struct devpool *dev, int fd,
+			struct devpool_pool **pool) DEVPOOL_MUST_CHECK;
+
+/**
  * devpool_pool_close() - gives the pool up, and its cache back
  * @pool: the pool. It is gone for the caller whatever is returned, but for
  *	-EINVAL
  * @timeout: until when to wait for its fences, a point on CLOCK_MONOTONIC in ns;
- *	0 does not wait, INT64_MAX waits for ever
+ *	0 does not wait, INT64_MAX waits for ever. Of no effect on a pool that was
+ *	attached
  * @result: what was given back, and what is still in use
  *
  * If nobody else refers to the pool, exactly its cache returns to the device
  * before this returns. Blocks that are still live stay good until they are
  * freed, and their memory returns then.
  *
- * The pool file is released, not just closed here: for whoever else has it, by
- * dup(2), fork or SCM_RIGHTS, it is a file without a pool from then on.
+ * A pool that was created here: the pool file is released, not just closed, and
+ * for whoever else has it, by dup(2), fork or SCM_RIGHTS, it is a file without a
+ * pool from then on. Who has attached the pool keeps it. @result is of the same
+ * instant.
+ *
+ * A pool that was attached: one reference of the client's is dropped and the
+ * duplicate of the pool file is closed, which for the others stays what it is.
+ * @result says what there was just before:
+ *
+ * - DEVPOOL_STATE_LIVE: others refer to the pool. Nothing went back (@freed 0).
+ * - DEVPOOL_STATE_GONE: nobody did, and no block was in use. All that the pool
+ *   had went back (@freed).
+ * - DEVPOOL_STATE_FREEABLE: nobody did, but blocks were in use (@live, @pending).
+ *   What these do not need of @kept went back, uncounted (@freed 0).
+ *
+ * With a client that was opened for the pool, its blocks are freed after that.
  *
  * Threads: must be the last call on @pool.
  *
- * Return: 0; -EINVAL (a NULL argument: nothing was done); -ENOENT (someone has
- * released the pool file already); -ENODEV.
+ * Return: 0; -EINVAL (a NULL argument: nothing was done); -ENOENT (the pool file
+ * was released already, or, of an attached pool, the client's reference was
+ * dropped); -ENODEV.
  */
 int devpool_pool_close(struct devpool_pool *pool, int64_t timeout,
 		       struct devpool_result *result) DEVPOOL_MUST_CHECK;
@@ -269,6 +346,9 @@ int devpool_pool_close(struct devpool_pool *pool, int64_t timeout,
 /**
  * devpool_pool_fd() - the pool file, for ioctl(2) and for other processes
  * @pool: the pool, which goes on owning the descriptor
+ *
+ * Of a pool that was attached this is a duplicate. It is a file without a pool
+ * once the creator has closed the pool; what takes @pool itself goes on working.
  *
  * Return: the descriptor, or -EINVAL.
  */
@@ -283,12 +363,113 @@ int devpool_pool_fd(const struct devpool_pool *pool) DEVPOOL_MUST_CHECK;
 struct devpool_pool_id devpool_pool_id(const struct devpool_pool *pool) DEVPOOL_MUST_CHECK;
 
 /**
- * devpool_pool_device() - the client that a pool was made with
+ * devpool_pool_device() - the client that a pool was created or attached with
  * @pool: the pool
  *
- * Return: the client, still its owner's; NULL for NULL.
+ * Return: the client, still its owner's (that is @pool if devpool_pool_attach() was
+ * given none); NULL for NULL.
  */
 struct devpool *devpool_pool_device(const struct devpool_pool *pool) DEVPOOL_MUST_CHECK;
+
+/**
+ * devpool_pool_id_new() - mints an id, for a pool that is to be created
+ * @dev: the client
+ * @flags: bits of &enum devpool_pool_id_flags
+ * @id: the id, whose number is larger than that of any id that this client has
+ *	minted before
+ *
+ * Holds nothing. devpool_pool_create() makes its pool, with a pool file, or
+ * devpool_pool_get(), without one.
+ *
+ * Return: 0; -EINVAL; -EOPNOTSUPP (a flag that is not known); -ENOSPC (ids are
+ * used up); -ENODEV; -EPROTO (an answer that makes no sense).
+ */
+int devpool_pool_id_new(struct devpool *dev, uint32_t flags,
+			struct devpool_pool_id *id) DEVPOOL_MUST_CHECK;
+
+/**
+ * devpool_pool_get() - a reference on a pool, by its id
+ * @dev: the client, which has the reference until devpool_pool_put() or its end
+ * @id: an id that this client has minted, whose pool is created if there is none,
+ *	or that of a pool that it knows
+ *
+ * A pool that nothing referred to is live again, with what it has cached.
+ *
+ * Return: 0; -EINVAL (NULL, {0,0}); -ENOENT (an id that the client does not
+ * know); -EDQUOT (too many pools or references); -ENODEV; -ENOMEM.
+ */
+int devpool_pool_get(struct devpool *dev, const struct devpool_pool_id *id) DEVPOOL_MUST_CHECK;
+
+/**
+ * devpool_pool_put() - drops a reference that devpool_pool_get() has got
+ * @dev: the client
+ * @id: the pool's id
+ *
+ * The references of pools that were attached count among these. With the last of
+ * all references the cache returns to the device if the pool has had a pool file;
+ * else the pool keeps it until devpool_empty_cache(), until memory is short, or
+ * until the client's end. Blocks stay good until they are freed.
+ *
+ * Return: 0; -EINVAL (NULL, {0,0}); -ENOENT (a pool that the client does not
+ * know, or on which it has no such reference); -ENODEV.
+ */
+int devpool_pool_put(struct devpool *dev, const struct devpool_pool_id *id) DEVPOOL_MUST_CHECK;
+
+/**
+ * devpool_pool_set() - sets an attribute of a pool
+ * @pool: the pool
+ * @attr: one of &enum devpool_attr
+ * @value: its value; takes effect at once
+ *
+ * Return: 0; -EINVAL (NULL, or a value that is none); -EOPNOTSUPP (an attribute
+ * that is not known); -ENOENT (the pool file was released, or, of an attached
+ * pool, the client does not know the pool any more); -ENODEV.
+ */
+int devpool_pool_set(struct devpool_pool *pool, uint32_t attr,
+		     uint64_t value) DEVPOOL_MUST_CHECK;
+
+/**
+ * devpool_pool_attr() - an attribute of a pool
+ * @pool: the pool
+ * @attr: one of &enum devpool_attr
+ * @value: what it is now
+ *
+ * Return: 0; -EINVAL; -EOPNOTSUPP (an attribute that is not known); -ENOENT (as
+ * for devpool_pool_set()); -ENODEV.
+ */
+int devpool_pool_attr(struct devpool_pool *pool, uint32_t attr,
+		      uint64_t *value) DEVPOOL_MUST_CHECK;
+
+/**
+ * devpool_route_begin() - leads requests that name no pool to a pool
+ * @pool: the pool
+ * @scope: which requests of the pool's client: DEVPOOL_SCOPE_THREAD, those of the
+ *	calling thread, or DEVPOOL_SCOPE_ALL
+ * @stream: must be 0
+ *
+ * devpool_alloc() without options, or with {0,0} for the pool, takes the block
+ * from @pool from now on. Of several routes that match the latest counts. The
+ * route has a reference of its own on the pool until devpool_route_end(), until
+ * the client's end or the thread's: it outlasts devpool_pool_close().
+ *
+ * Return: 0; -EINVAL; -EOPNOTSUPP (a scope that is not known); -EBUSY (there is
+ * this route already); -ENOENT (the client does not know the pool any more);
+ * -EDQUOT (too many routes or references); -ENODEV; -ENOMEM.
+ */
+int devpool_route_begin(struct devpool_pool *pool, uint32_t scope,
+			uint32_t stream) DEVPOOL_MUST_CHECK;
+
+/**
+ * devpool_route_end() - ends a route
+ * @pool: as it was given to devpool_route_begin()
+ * @scope: as well; of the calling thread, if it is DEVPOOL_SCOPE_THREAD
+ * @stream: as well
+ *
+ * Return: 0; -EINVAL; -EOPNOTSUPP (a scope that is not known); -ENOENT (there is
+ * no such route); -ENODEV.
+ */
+int devpool_route_end(struct devpool_pool *pool, uint32_t scope,
+		      uint32_t stream) DEVPOOL_MUST_CHECK;
 
 /**
  * devpool_pool_trim() - gives back a pool's cache, the pool stays
@@ -296,9 +477,10 @@ struct devpool *devpool_pool_device(const struct devpool_pool *pool) DEVPOOL_MUS
  * @keep: resident bytes at which to stop
  * @result: what was given back, and what stands
  *
- * Live blocks stay where they are. Does not wait for fences.
+ * Live blocks stay where they are. Does not wait for fences. What is cached is
+ * the pool's, whoever uses it: so it is given back for all who have attached it.
  *
- * Return: 0, -EINVAL, -ENOENT (the pool file was released) or -ENODEV.
+ * Return: 0; -EINVAL; -ENOENT (as for devpool_pool_set()); -ENODEV.
  */
 int devpool_pool_trim(struct devpool_pool *pool, uint64_t keep,
 		      struct devpool_result *result) DEVPOOL_MUST_CHECK;
@@ -306,9 +488,9 @@ int devpool_pool_trim(struct devpool_pool *pool, uint64_t keep,
 /**
  * devpool_pool_stat() - the counters of a pool, of one instant
  * @pool: the pool
- * @stat: filled in
+ * @stat: filled in: of the whole pool, whoever uses it
  *
- * Return: 0, -EINVAL, -ENOENT (the pool file was released) or -ENODEV.
+ * Return: 0; -EINVAL; -ENOENT (as for devpool_pool_set()); -ENODEV.
  */
 int devpool_pool_stat(struct devpool_pool *pool,
 		      struct devpool_pool_stat *stat) DEVPOOL_MUST_CHECK;
@@ -331,15 +513,37 @@ int devpool_empty_cache(struct devpool *dev, const struct devpool_pool_id *id, i
 			struct devpool_result *result) DEVPOOL_MUST_CHECK;
 
 /**
- * devpool_stats() - the counters of a client, over all its pools
+ * devpool_stats() - the counters of a client, or of a device
  * @dev: the client
- * @flags: must be 0
+ * @flags: 0 for the client's default pool and the pools that it created;
+ *	DEVPOOL_STATS_DEVICE for all pools of the device
  * @stats: filled in
  *
- * Return: 0, -EINVAL, -EOPNOTSUPP (a flag that is not known) or -ENODEV.
+ * Return: 0; -EINVAL; -EOPNOTSUPP (a flag that is not known); -EPERM (the device's
+ * without CAP_SYS_ADMIN); -ENODEV.
  */
 int devpool_stats(struct devpool *dev, uint32_t flags,
 		  struct devpool_stats *stats) DEVPOOL_MUST_CHECK;
+
+/**
+ * devpool_snapshot() - every block, by its pool, size and state
+ * @dev: the client
+ * @id: a pool that the client knows; NULL or {0,0} for all of them, its default
+ *	pool included
+ * @callback: called for each block, in the order of their addresses
+ * @arg: passed to @callback
+ *
+ * Blocks are told in portions of up to 16384, and what one portion tells of a pool
+ * is of one instant. A block that is there all the time is told exactly once,
+ * unless it is split or joined meanwhile. Those of all clients are told by the
+ * command alone: ioctl(2) on devpool_fd() with DEVPOOL_SNAPSHOT_DEVICE.
+ *
+ * Return: 0; what @callback returned; -EINVAL; -ENOENT (a pool that the client
+ * does not know); -ENODEV; -ENOMEM; -EPROTO (an answer that makes no sense). A
+ * failure can come after some blocks were told.
+ */
+int devpool_snapshot(struct devpool *dev, const struct devpool_pool_id *id,
+		     devpool_snapshot_fn *callback, void *arg) DEVPOOL_MUST_CHECK;
 
 #pragma GCC visibility pop
 
