@@ -28,13 +28,26 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include <linux/capability.h>
 #include <linux/devpool.h>
 
+/* How many times longer things may take here: debug kernels are slow. */
+static inline unsigned int test_slow(void)
+{
+	const char *text = getenv("DEVPOOL_SLOW");
+
+	return text ? atoi(text) : 1;
+}
+
+/* So is the harness's timeout for a test. */
+#define alarm(seconds) alarm((seconds) * test_slow())
 #include "kselftest_harness.h"
+#undef alarm
 
 #define KIB (1ULL << 10)
 #define MIB (1ULL << 20)
@@ -421,6 +434,445 @@ do {										\
 		TH_LOG("%s is not what it was: byte %zu", #a,			\
 		       test_first_difference(&_a, &_b, sizeof(_a)));		\
 } while (0)
+
+/* Ids, references, routes, attached pools */
+
+static inline bool test_is_id(struct devpool_pool_id a, struct devpool_pool_id b)
+{
+	return a.first == b.first && a.second == b.second;
+}
+
+static inline int devpool_pool_id_raw(int fd, __u32 flags, struct devpool_pool_id *pool)
+{
+	struct devpool_pool_id_new cmd = {
+		.size = sizeof(cmd),
+		.flags = flags,
+		.out_pool = { POISON, POISON },
+	};
+	int ret = devpool_raw(fd, DEVPOOL_IOC_POOL_ID, &cmd);
+
+	*pool = cmd.out_pool;
+	return ret;
+}
+
+/* What all spellings of POOL_GET come down to: the answer is in *cmd. */
+static inline int devpool_pool_get_any_raw(int fd, __u32 flags, struct devpool_pool_id pool,
+					   int pool_fd, struct devpool_pool_get *cmd)
+{
+	memset(cmd, POISON_BYTE, sizeof(*cmd));
+	cmd->size = sizeof(*cmd);
+	cmd->flags = flags;
+	cmd->pool = pool;
+	cmd->fd = pool_fd;
+	return devpool_raw(fd, DEVPOOL_IOC_POOL_GET, cmd);
+}
+
+/* By id: the use count, or an errno */
+static inline int devpool_pool_get_raw(int fd, struct devpool_pool_id pool)
+{
+	struct devpool_pool_get cmd;
+	int ret = devpool_pool_get_any_raw(fd, 0, pool, 0, &cmd);
+
+	return ret ? ret : cmd.out_use_count;
+}
+
+/* By pool file: the use count, or an errno. The id is in *pool. */
+static inline int devpool_pool_attach_raw(int fd, int pool_fd, struct devpool_pool_id *pool)
+{
+	struct devpool_pool_get cmd;
+	int ret = devpool_pool_get_any_raw(fd, DEVPOOL_POOL_GET_FD, default_pool, pool_fd, &cmd);
+
+	*pool = cmd.out_pool;
+	return ret ? ret : cmd.out_use_count;
+}
+
+/* The references that are left, or an errno */
+static inline int devpool_pool_put_raw(int fd, struct devpool_pool_id pool)
+{
+	struct devpool_pool_put cmd = {
+		.size = sizeof(cmd),
+		.pool = pool,
+		.out_use_count = (__u32)POISON,
+	};
+	int ret = devpool_raw(fd, DEVPOOL_IOC_POOL_PUT, &cmd);
+
+	return ret ? ret : cmd.out_use_count;
+}
+
+static inline int devpool_route_begin_raw(int fd, struct devpool_pool_id pool, __u32 scope)
+{
+	struct devpool_route_begin cmd = { .size = sizeof(cmd), .pool = pool, .scope = scope };
+
+	return devpool_raw(fd, DEVPOOL_IOC_ROUTE_BEGIN, &cmd);
+}
+
+static inline int devpool_route_end_raw(int fd, struct devpool_pool_id pool, __u32 scope)
+{
+	struct devpool_route_end cmd = { .size = sizeof(cmd), .pool = pool, .scope = scope };
+
+	return devpool_raw(fd, DEVPOOL_IOC_ROUTE_END, &cmd);
+}
+
+static inline int devpool_retain_raw(int fd, __u64 addr)
+{
+	struct devpool_retain cmd = { .size = sizeof(cmd), .addr = addr };
+
+	return devpool_raw(fd, DEVPOOL_IOC_RETAIN, &cmd);
+}
+
+#define test_pool_id(fd, flags)							\
+({										\
+	struct devpool_pool_id _new;						\
+										\
+	ASSERT_EQ(0, devpool_pool_id_raw(fd, flags, &_new));			\
+	ASSERT_NE(POISON, _new.first);						\
+	ASSERT_NE(POISON, _new.second);						\
+	_new;									\
+})
+
+#define test_err_pool_id(err, fd, flags)					\
+({										\
+	struct devpool_pool_id _new;						\
+										\
+	EXPECT_EQ(-(err), devpool_pool_id_raw(fd, flags, &_new));		\
+	EXPECT_EQ(POISON, _new.first);						\
+	EXPECT_EQ(POISON, _new.second);						\
+})
+
+/* The use count */
+#define test_pool_get(fd, pool)							\
+({										\
+	const struct devpool_pool_id _wanted = (pool);				\
+	struct devpool_pool_get _cmd;						\
+										\
+	ASSERT_EQ(0, devpool_pool_get_any_raw(fd, 0, _wanted, 0, &_cmd));	\
+	EXPECT_TRUE(test_is_id(_wanted, _cmd.out_pool));			\
+	_cmd.out_use_count;							\
+})
+
+/* Any call, such as no correct caller makes */
+#define test_err_pool_get_any(err, fd, flags, pool, pool_fd)			\
+({										\
+	struct devpool_pool_get _cmd;						\
+										\
+	EXPECT_EQ(-(err), devpool_pool_get_any_raw(fd, flags, pool, pool_fd,	\
+						   &_cmd));			\
+	EXPECT_EQ((__u32)POISON, _cmd.out_use_count);				\
+	EXPECT_EQ(POISON, _cmd.out_pool.first);					\
+	EXPECT_EQ(POISON, _cmd.out_pool.second);				\
+})
+
+#define test_err_pool_get(err, fd, pool)					\
+	test_err_pool_get_any(err, fd, 0, pool, 0)
+
+/* The use count; the id is in *pool. */
+#define test_pool_attach(fd, pool_fd, pool)					\
+({										\
+	int _count = devpool_pool_attach_raw(fd, pool_fd, pool);		\
+										\
+	ASSERT_LT(0, _count);							\
+	_count;									\
+})
+
+#define test_err_pool_attach(err, fd, pool_fd)					\
+	test_err_pool_get_any(err, fd, DEVPOOL_POOL_GET_FD, default_pool, pool_fd)
+
+/* The references that are left */
+#define test_pool_put(fd, pool)							\
+({										\
+	int _left = devpool_pool_put_raw(fd, pool);				\
+										\
+	ASSERT_LE(0, _left);							\
+	_left;									\
+})
+
+#define test_err_pool_put(err, fd, pool)					\
+	EXPECT_EQ(-(err), devpool_pool_put_raw(fd, pool))
+
+#define test_route_begin(fd, pool, scope)					\
+	ASSERT_EQ(0, devpool_route_begin_raw(fd, pool, scope))
+
+#define test_err_route_begin(err, fd, pool, scope)				\
+	EXPECT_EQ(-(err), devpool_route_begin_raw(fd, pool, scope))
+
+#define test_route_end(fd, pool, scope)						\
+	ASSERT_EQ(0, devpool_route_end_raw(fd, pool, scope))
+
+#define test_err_route_end(err, fd, pool, scope)				\
+	EXPECT_EQ(-(err), devpool_route_end_raw(fd, pool, scope))
+
+#define test_retain(fd, addr) ASSERT_EQ(0, devpool_retain_raw(fd, addr))
+
+#define test_err_retain(err, fd, addr) EXPECT_EQ(-(err), devpool_retain_raw(fd, addr))
+
+#define test_use_count(fd, pool) (test_pool_stat(fd, pool).out_use_count)
+
+/* Attributes, limits, options and snapshots */
+
+static inline int devpool_pool_attr_raw(int fd, struct devpool_pool_id pool, __u32 flags,
+					__u32 attr, __u64 value, __u64 *out)
+{
+	struct devpool_pool_attr cmd = {
+		.size = sizeof(cmd),
+		.flags = flags,
+		.pool = pool,
+		.attr = attr,
+		.value = value,
+		.out_value = POISON,
+	};
+	int ret = devpool_raw(fd, DEVPOOL_IOC_POOL_ATTR, &cmd);
+
+	*out = cmd.out_value;
+	return ret;
+}
+
+static inline int devpool_limit_raw(int fd, __u64 bytes)
+{
+	struct devpool_limit cmd = { .size = sizeof(cmd), .bytes = bytes };
+
+	return devpool_raw(fd, DEVPOOL_IOC_LIMIT, &cmd);
+}
+
+/* What is asked for is in the struct; so is the answer. */
+static inline int devpool_alloc_opts_raw(int fd, struct devpool_alloc *cmd)
+{
+	cmd->size = sizeof(*cmd);
+	cmd->out_addr = POISON;
+	cmd->out_bytes = POISON;
+	return devpool_raw(fd, DEVPOOL_IOC_ALLOC, cmd);
+}
+
+static inline int devpool_pool_create_opts_raw(int fd, struct devpool_pool_create *cmd)
+{
+	cmd->size = sizeof(*cmd);
+	cmd->out_pool = (struct devpool_pool_id){ POISON, POISON };
+	cmd->out_fd = -1;
+	return devpool_raw(fd, DEVPOOL_IOC_POOL_CREATE, cmd);
+}
+
+static inline int devpool_stats_flags_raw(int fd, __u32 flags, struct devpool_stats *stats)
+{
+	memset(stats, POISON_BYTE, sizeof(*stats));
+	stats->size = sizeof(*stats);
+	stats->flags = flags;
+	return devpool_raw(fd, DEVPOOL_IOC_STATS, stats);
+}
+
+/* One call; the array is the caller's to poison. */
+static inline int devpool_snapshot_raw(int fd, struct devpool_pool_id pool, __u32 flags,
+				       __u64 cursor, void *array, __u32 count,
+				       struct devpool_snapshot *cmd)
+{
+	*cmd = (struct devpool_snapshot){
+		.size = sizeof(*cmd),
+		.flags = flags,
+		.pool = pool,
+		.cursor = cursor,
+		.array = (uintptr_t)array,
+		.count = count,
+		.out_count = (__u32)POISON,
+		.out_cursor = POISON,
+	};
+	return devpool_raw(fd, DEVPOOL_IOC_SNAPSHOT, cmd);
+}
+
+/* All there is, at most so many with each call. Returns how many, or -errno. */
+static inline int devpool_snapshot_all_raw(int fd, struct devpool_pool_id pool, __u32 flags,
+					   struct devpool_snapshot_entry *entry, int room,
+					   __u32 count)
+{
+	struct devpool_snapshot cmd = {};
+	int n = 0;
+	int ret;
+
+	memset(entry, POISON_BYTE, room * sizeof(*entry));
+	do {
+		if (n == room)
+			return -ENOBUFS;
+		ret = devpool_snapshot_raw(fd, pool, flags, cmd.out_cursor, entry + n,
+					   count < room - n ? count : room - n, &cmd);
+		if (ret)
+			return ret;
+		if (cmd.out_count > cmd.count)
+			return -EPROTO;
+		n += cmd.out_count;
+	} while (cmd.out_cursor);
+	return n;
+}
+
+/* The value */
+#define test_pool_get_attr(fd, pool, attr)					\
+({										\
+	__u64 _value;								\
+										\
+	ASSERT_EQ(0, devpool_pool_attr_raw(fd, pool, 0, attr, 0, &_value));	\
+	_value;									\
+})
+
+/* The value that the attribute has then */
+#define test_pool_set_attr(fd, pool, attr, to)					\
+({										\
+	__u64 _value;								\
+										\
+	ASSERT_EQ(0, devpool_pool_attr_raw(fd, pool, DEVPOOL_POOL_ATTR_SET,	\
+					   attr, to, &_value));			\
+	_value;									\
+})
+
+#define test_err_pool_attr(err, fd, pool, flags, attr, to)			\
+({										\
+	__u64 _value;								\
+										\
+	EXPECT_EQ(-(err), devpool_pool_attr_raw(fd, pool, flags, attr, to,	\
+						&_value));			\
+	EXPECT_EQ(POISON, _value);						\
+})
+
+#define test_limit(fd, bytes) ASSERT_EQ(0, devpool_limit_raw(fd, bytes))
+
+#define test_err_limit(err, fd, bytes) EXPECT_EQ(-(err), devpool_limit_raw(fd, bytes))
+
+/* The command with its answer; what is asked for as .member = value */
+#define test_alloc_opts(fd, ...)						\
+({										\
+	struct devpool_alloc _cmd = { __VA_ARGS__ };				\
+										\
+	ASSERT_EQ(0, devpool_alloc_opts_raw(fd, &_cmd));			\
+	ASSERT_NE(0, _cmd.out_addr);						\
+	ASSERT_NE(POISON, _cmd.out_addr);					\
+	_cmd;									\
+})
+
+#define test_err_alloc_opts(err, fd, ...)					\
+({										\
+	struct devpool_alloc _cmd = { __VA_ARGS__ };				\
+										\
+	EXPECT_EQ(-(err), devpool_alloc_opts_raw(fd, &_cmd));			\
+	EXPECT_EQ(POISON, _cmd.out_addr);					\
+	EXPECT_EQ(POISON, _cmd.out_bytes);					\
+})
+
+/* The pool file; the id is in *id. */
+#define test_pool_create_opts(fd, id, ...)					\
+({										\
+	struct devpool_pool_create _cmd = { __VA_ARGS__ };			\
+										\
+	ASSERT_EQ(0, devpool_pool_create_opts_raw(fd, &_cmd));			\
+	ASSERT_LE(0, _cmd.out_fd);						\
+	*(id) = _cmd.out_pool;							\
+	_cmd.out_fd;								\
+})
+
+#define test_err_pool_create_opts(err, fd, ...)					\
+({										\
+	struct devpool_pool_create _cmd = { __VA_ARGS__ };			\
+										\
+	EXPECT_EQ(-(err), devpool_pool_create_opts_raw(fd, &_cmd));		\
+	EXPECT_EQ(POISON, _cmd.out_pool.first);					\
+	EXPECT_EQ(POISON, _cmd.out_pool.second);				\
+	EXPECT_EQ(-1, _cmd.out_fd);						\
+})
+
+/* Of the whole device */
+#define test_stats_device(fd)							\
+({										\
+	struct devpool_stats _stats;						\
+										\
+	ASSERT_EQ(0, devpool_stats_flags_raw(fd, DEVPOOL_STATS_DEVICE, &_stats)); \
+	_stats;									\
+})
+
+#define test_err_stats_device(err, fd)						\
+({										\
+	struct devpool_stats _stats;						\
+										\
+	EXPECT_EQ(-(err), devpool_stats_flags_raw(fd, DEVPOOL_STATS_DEVICE,	\
+						  &_stats));			\
+})
+
+/* How many entries there are, all of them in the array */
+#define test_snapshot(fd, pool, flags, entry, room)				\
+({										\
+	int _n = devpool_snapshot_all_raw(fd, pool, flags, entry, room, room);	\
+										\
+	ASSERT_LE(0, _n);							\
+	_n;									\
+})
+
+#define test_err_snapshot(err, fd, pool, flags, array, count)			\
+({										\
+	struct devpool_snapshot _cmd;						\
+										\
+	EXPECT_EQ(-(err), devpool_snapshot_raw(fd, pool, flags, 0, array,	\
+					       count, &_cmd));			\
+	EXPECT_EQ((__u32)POISON, _cmd.out_count);				\
+	EXPECT_EQ(POISON, _cmd.out_cursor);					\
+})
+
+/* What /proc says of a descriptor; how many bytes, -1 if there is no telling */
+static inline int test_fdinfo(int fd, char *text, size_t size)
+{
+	char path[40];
+	int n = 0;
+	int info;
+	int ret;
+
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
+	info = open(path, O_RDONLY | O_CLOEXEC);
+	if (info < 0)
+		return -1;
+	do {
+		ret = read(info, text + n, size - 1 - n);
+		n += ret > 0 ? ret : 0;
+	} while (ret > 0);
+	close(info);
+	text[n] = 0;
+	return ret ? -1 : n;
+}
+
+/* One line of it: what stands behind "devpool-NAME:\t", "" if there is none */
+static inline const char *devpool_fdinfo(int fd, const char *name)
+{
+	static char text[4096];
+	char key[48];
+	char *line;
+
+	snprintf(key, sizeof(key), "\ndevpool-%s:\t", name);
+	if (test_fdinfo(fd, text, sizeof(text)) < 0)
+		return "";
+	line = strstr(text, key);
+	if (!line)
+		return "";
+	line += strlen(key);
+	line[strcspn(line, "\n")] = 0;
+	return line;
+}
+
+#define test_fdinfo_number(fd, name)						\
+({										\
+	const char *_text = devpool_fdinfo(fd, name);				\
+	char *_end;								\
+	__u64 _number = strtoull(_text, &_end, 10);				\
+										\
+	ASSERT_TRUE(*_text && !*_end)						\
+		TH_LOG("devpool-%s: \"%s\"", name, _text);			\
+	_number;								\
+})
+
+/* From here on this thread cannot do what only an administrator may. */
+static inline int test_drop_admin(void)
+{
+	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3];
+	__u32 bit = CAP_TO_MASK(CAP_SYS_ADMIN);
+
+	if (syscall(SYS_capget, &head, data))
+		return -errno;
+	data[CAP_TO_INDEX(CAP_SYS_ADMIN)].effective &= ~bit;
+	data[CAP_TO_INDEX(CAP_SYS_ADMIN)].permitted &= ~bit;
+	data[CAP_TO_INDEX(CAP_SYS_ADMIN)].inheritable &= ~bit;
+	return syscall(SYS_capset, &head, data) ? -errno : 0;
+}
 
 /* Devices */
 

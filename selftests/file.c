@@ -79,6 +79,7 @@ static void life(struct life *l)
 	struct devpool_empty_cache empty;
 	struct devpool_pool_stat stat;
 	struct devpool_info info;
+	struct devpool_pool_id r, any;
 	__u64 a, b, c, d, e;
 	int fd, other, p_fd, q_fd;
 	char *m, *n;
@@ -114,11 +115,34 @@ static void life(struct life *l)
 	LIFE(devpool_free_raw(fd, e));
 	LIFE(other = devpool_open_node(l->index));
 	LIFE(devpool_alloc_raw(other, default_pool, 3 * MIB, &e));
+	/* A pool without a file, which is freeable for a while */
+	LIFE(devpool_pool_id_raw(fd, DEVPOOL_POOL_ID_CAPTURE, &r));
+	LIFE(devpool_pool_get_raw(fd, r));
+	LIFE(devpool_alloc_raw(fd, r, 3 * MIB, &b));
+	LIFE(devpool_pool_put_raw(fd, r));
+	LIFE(devpool_free_raw(fd, b));
+	LIFE(devpool_pool_get_raw(fd, r));
+	/* Routes in routes */
+	LIFE(devpool_route_begin_raw(fd, r, DEVPOOL_SCOPE_THREAD));
+	LIFE(devpool_alloc_raw(fd, default_pool, 5 * MIB, &b));
+	LIFE(devpool_route_begin_raw(fd, q, DEVPOOL_SCOPE_ALL));
+	LIFE(devpool_alloc_raw(fd, default_pool, 5 * MIB, &d));
+	LIFE(devpool_pool_put_raw(fd, r));
+	LIFE(devpool_route_end_raw(fd, r, DEVPOOL_SCOPE_THREAD));
+	/* The other client has a share in a pool, and a block in common. */
+	LIFE(devpool_pool_attach_raw(other, q_fd, &any));
+	LIFE(devpool_retain_raw(other, d));
+	LIFE(devpool_alloc_raw(other, q, 512, &e));
+	LIFE(devpool_route_begin_raw(other, q, DEVPOOL_SCOPE_ALL));
+	LIFE(devpool_pool_put_raw(other, q));
+	LIFE(devpool_free_raw(fd, d));
 	LIFE(devpool_empty_cache_raw(p_fd, default_pool, DEVPOOL_EMPTY_RELEASE, 0, &empty));
 	LIFE(close(fd));
 	/* The first client lives on in its mappings. */
 	LIFE(munmap(m, 7 * MIB));
 	LIFE(munmap(n, 5 * MIB));
+	LIFE(devpool_route_end_raw(other, q, DEVPOOL_SCOPE_ALL));
+	LIFE(devpool_free_raw(other, d));
 	LIFE(close(other));
 	LIFE(close(p_fd));
 	LIFE(close(q_fd));
@@ -155,7 +179,7 @@ TEST_F_TIMEOUT(file, F01_killed_at_every_step, 120)
 	}
 	ASSERT_EQ(0, test_wait(pid));
 	EXPECT_BASE(self->base, self->index);
-	EXPECT_LT(30, l.stop);
+	EXPECT_LT(50, l.stop);
 }
 
 /* Exit is as good an end as a signal. */
@@ -188,6 +212,28 @@ TEST_F(file, F01_exit_with_everything_open)
 	EXPECT_BASE(self->base, self->index);
 }
 
+/* A second client, which shares a pool and a block, and leaves some of it */
+static void busy_peer(int index, int fd, __u64 random)
+{
+	struct devpool_pool_id id = {};
+	int peer, pool;
+	__u64 addr;
+
+	peer = devpool_open_node(index);
+	if (peer < 0)
+		return;
+	if (!devpool_pool_create_raw(fd, &id, &pool)) {
+		if (!devpool_alloc_raw(fd, id, 2 * MIB, &addr) &&
+		    devpool_pool_attach_raw(peer, pool, &id) > 0 &&
+		    !devpool_retain_raw(peer, addr) && random & 1)
+			devpool_free_raw(fd, addr);
+		if (random & 2)
+			close(pool);
+	}
+	if (random & 4)
+		close(peer);
+}
+
 /* Somewhere in the middle of a call, by chance */
 static void *busy(void *arg)
 {
@@ -204,7 +250,7 @@ static void *busy(void *arg)
 		int pool;
 		char *p;
 
-		switch (test_random(&random) % 8) {
+		switch (test_random(&random) % 11) {
 		case 0 ... 3:
 			bytes = 512 + test_random(&random) % (3 * MIB);
 			if (addr[i] || devpool_alloc_raw(fd, default_pool, bytes, &addr[i]))
@@ -231,6 +277,30 @@ static void *busy(void *arg)
 				devpool_free_raw(fd, bytes);
 			if (test_random(&random) % 4)
 				close(pool);
+			break;
+		case 8:
+			if (devpool_pool_id_raw(fd, 0, &id) || devpool_pool_get_raw(fd, id) < 0)
+				break;
+			if (test_random(&random) % 2)
+				devpool_alloc_raw(fd, id, 3 * MIB, &bytes);
+			if (test_random(&random) % 4)
+				devpool_pool_put_raw(fd, id);
+			break;
+		case 9:
+			if (devpool_pool_create_raw(fd, &id, &pool))
+				break;
+			i = test_random(&random) % 2 ? DEVPOOL_SCOPE_ALL : DEVPOOL_SCOPE_THREAD;
+			if (!devpool_route_begin_raw(fd, id, i) &&
+			    !devpool_alloc_raw(fd, default_pool, 3 * MIB, &bytes) &&
+			    test_random(&random) % 2)
+				devpool_free_raw(fd, bytes);
+			close(pool);
+			if (test_random(&random) % 4)
+				devpool_route_end_raw(fd, id, i);
+			break;
+		case 10:
+			busy_peer(l->index, fd, test_random(&random));
+			break;
 		}
 	}
 	return NULL;
@@ -401,6 +471,94 @@ TEST_F(file, F02_a_pool_file_passed_through_a_socket)
 	close(twin);
 	test_err_pool_stat(ENOENT, fd, id);
 	EXPECT_EQ(0, devpool_sysfs(self->index, "used"));
+}
+
+/*
+ * Routes and references are the file's, whoever made them: but for the routes of
+ * a thread, which end with it.
+ */
+TEST_F(file, F02_routes_and_references_passed_through_a_socket)
+{
+	struct devpool_pool_id id = {};
+	int fd, pool;
+	int sock[2];
+	__u64 addr;
+	pid_t pid;
+
+	ASSERT_EQ(0, socketpair(AF_UNIX, SOCK_SEQPACKET, 0, sock));
+	pid = test_fork();
+	ASSERT_LE(0, pid);
+	if (!pid) {
+		fd = opener(self->index, &pool, &addr);
+		if (devpool_pool_attach_raw(fd, pool, &id) != 2 ||
+		    devpool_route_begin_raw(fd, id, DEVPOOL_SCOPE_ALL) ||
+		    devpool_route_begin_raw(fd, id, DEVPOOL_SCOPE_THREAD) ||
+		    test_send_fd(sock[1], fd) || write(sock[1], &id, sizeof(id)) != sizeof(id))
+			_exit(1);
+		for (;;)
+			pause();
+	}
+	fd = test_receive_fd(sock[0]);
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(sizeof(id), read(sock[0], &id, sizeof(id)));
+	EXPECT_EQ(4, test_use_count(fd, id));
+	/* It is no route of ours. */
+	test_err_route_end(ENOENT, fd, id, DEVPOOL_SCOPE_THREAD);
+	ASSERT_EQ(-SIGKILL, test_kill(pid));
+	test_alloc(fd, default_pool, MIB);
+	EXPECT_EQ(4 * MIB, test_pool_stat(fd, id).out_allocated.current);
+	/* The pool file is closed, the thread is dead. */
+	EXPECT_EQ(2, test_use_count(fd, id));
+	test_route_end(fd, id, DEVPOOL_SCOPE_ALL);
+	test_alloc(fd, default_pool, MIB);
+	EXPECT_EQ(4 * MIB, test_pool_stat(fd, id).out_allocated.current);
+	EXPECT_EQ(0, test_pool_put(fd, id));
+	EXPECT_EQ(DEVPOOL_STATE_FREEABLE, test_pool_stat(fd, id).out_state);
+	close(fd);
+	EXPECT_BASE(self->base, self->index);
+}
+
+/* A pool file that is passed on is all that a stranger needs. */
+TEST_F(file, F02_a_pool_file_passed_to_another_client)
+{
+	struct devpool_info info;
+	struct devpool_pool_id id;
+	int fd, pool;
+	int sock[2];
+	__u64 addr;
+	pid_t pid;
+
+	ASSERT_EQ(0, socketpair(AF_UNIX, SOCK_SEQPACKET, 0, sock));
+	pid = test_fork();
+	ASSERT_LE(0, pid);
+	if (!pid) {
+		pool = test_receive_fd(sock[1]);
+		/* It finds the device, and then the pool. */
+		if (pool < 0 || devpool_info_raw(pool, &info))
+			_exit(1);
+		fd = devpool_open_node(info.out_index);
+		if (devpool_pool_attach_raw(fd, pool, &id) != 2 ||
+		    devpool_route_begin_raw(fd, id, DEVPOOL_SCOPE_THREAD) ||
+		    devpool_alloc_raw(fd, default_pool, 4 * MIB, &addr))
+			_exit(2);
+		close(pool);
+		tell(sock[1]);
+		for (;;)
+			pause();
+	}
+	close(sock[1]);
+	fd = test_open(self->index);
+	pool = test_pool_create(fd, &id);
+	ASSERT_EQ(0, test_send_fd(sock[0], pool));
+	close(pool);
+	hear(sock[0]);
+	EXPECT_EQ(2, test_use_count(fd, id));
+	EXPECT_EQ(4 * MIB, test_pool_stat(fd, id).out_allocated.current);
+	EXPECT_EQ(self->base.clients + 2, devpool_sysfs(self->index, "clients"));
+	ASSERT_EQ(-SIGKILL, test_kill(pid));
+	test_err_pool_stat(ENOENT, fd, id);
+	EXPECT_EQ(self->base.used, devpool_sysfs(self->index, "used"));
+	EXPECT_EQ(self->base.pools, devpool_sysfs(self->index, "pools"));
 }
 
 /* Nobody holds the file but the socket's queue. */

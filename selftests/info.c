@@ -22,6 +22,8 @@ LAYOUT(devpool_info, out_index, 48);
 LAYOUT(devpool_info, out_node, 52);
 LAYOUT(devpool_info, out_backend, 56);
 LAYOUT(devpool_info, out_max_pools, 72);
+LAYOUT(devpool_info, out_max_routes, 84);
+LAYOUT(devpool_info, out_max_blocks, 88);
 LAYOUT(devpool_info, out_max_batch, 92);
 
 SIZE(devpool_alloc, 80);
@@ -38,6 +40,12 @@ LAYOUT(devpool_alloc, out_bytes, 72);
 SIZE(devpool_free, 16);
 LAYOUT(devpool_free, addr, 8);
 
+SIZE(devpool_retain, 16);
+LAYOUT(devpool_retain, addr, 8);
+
+SIZE(devpool_pool_id_new, 24);
+LAYOUT(devpool_pool_id_new, out_pool, 8);
+
 SIZE(devpool_pool_create, 72);
 LAYOUT(devpool_pool_create, pool, 8);
 LAYOUT(devpool_pool_create, limit, 24);
@@ -46,6 +54,24 @@ LAYOUT(devpool_pool_create, release_threshold, 40);
 LAYOUT(devpool_pool_create, out_pool, 48);
 LAYOUT(devpool_pool_create, out_fd, 64);
 LAYOUT(devpool_pool_create, __reserved, 68);
+
+SIZE(devpool_pool_get, 48);
+LAYOUT(devpool_pool_get, pool, 8);
+LAYOUT(devpool_pool_get, fd, 24);
+LAYOUT(devpool_pool_get, out_use_count, 28);
+LAYOUT(devpool_pool_get, out_pool, 32);
+
+SIZE(devpool_pool_put, 32);
+LAYOUT(devpool_pool_put, pool, 8);
+LAYOUT(devpool_pool_put, out_use_count, 24);
+LAYOUT(devpool_pool_put, __reserved, 28);
+
+SIZE(devpool_pool_attr, 48);
+LAYOUT(devpool_pool_attr, pool, 8);
+LAYOUT(devpool_pool_attr, attr, 24);
+LAYOUT(devpool_pool_attr, __reserved, 28);
+LAYOUT(devpool_pool_attr, value, 32);
+LAYOUT(devpool_pool_attr, out_value, 40);
 
 SIZE(devpool_pool_stat, 296);
 LAYOUT(devpool_pool_stat, pool, 8);
@@ -64,6 +90,38 @@ LAYOUT(devpool_empty_cache, out_live, 64);
 LAYOUT(devpool_empty_cache, out_state, 72);
 LAYOUT(devpool_empty_cache, __reserved, 76);
 
+SIZE(devpool_route_begin, 32);
+LAYOUT(devpool_route_begin, pool, 8);
+LAYOUT(devpool_route_begin, scope, 24);
+LAYOUT(devpool_route_begin, stream, 28);
+SIZE(devpool_route_end, 32);
+LAYOUT(devpool_route_end, pool, 8);
+LAYOUT(devpool_route_end, scope, 24);
+LAYOUT(devpool_route_end, stream, 28);
+
+SIZE(devpool_snapshot_entry, 80);
+LAYOUT(devpool_snapshot_entry, addr, 0);
+LAYOUT(devpool_snapshot_entry, bytes, 8);
+LAYOUT(devpool_snapshot_entry, requested, 16);
+LAYOUT(devpool_snapshot_entry, pool, 24);
+LAYOUT(devpool_snapshot_entry, stream, 40);
+LAYOUT(devpool_snapshot_entry, state, 44);
+LAYOUT(devpool_snapshot_entry, client, 48);
+LAYOUT(devpool_snapshot_entry, pid, 56);
+LAYOUT(devpool_snapshot_entry, __reserved, 60);
+LAYOUT(devpool_snapshot_entry, comm, 64);
+
+SIZE(devpool_snapshot, 56);
+LAYOUT(devpool_snapshot, pool, 8);
+LAYOUT(devpool_snapshot, cursor, 24);
+LAYOUT(devpool_snapshot, array, 32);
+LAYOUT(devpool_snapshot, count, 40);
+LAYOUT(devpool_snapshot, out_count, 44);
+LAYOUT(devpool_snapshot, out_cursor, 48);
+
+SIZE(devpool_limit, 16);
+LAYOUT(devpool_limit, bytes, 8);
+
 SIZE(devpool_stats, 272);
 LAYOUT(devpool_stats, out_allocated, 8);
 LAYOUT(devpool_stats, out_hits, 200);
@@ -72,10 +130,19 @@ LAYOUT(devpool_stats, out_zeroed_bytes, 264);
 static_assert(DEVPOOL_IOC_INFO == 0xdc00, "INFO");
 static_assert(DEVPOOL_IOC_ALLOC == 0xdc01, "ALLOC");
 static_assert(DEVPOOL_IOC_FREE == 0xdc02, "FREE");
+static_assert(DEVPOOL_IOC_RETAIN == 0xdc04, "RETAIN");
+static_assert(DEVPOOL_IOC_POOL_ID == 0xdc10, "POOL_ID");
 static_assert(DEVPOOL_IOC_POOL_CREATE == 0xdc11, "POOL_CREATE");
+static_assert(DEVPOOL_IOC_POOL_GET == 0xdc12, "POOL_GET");
+static_assert(DEVPOOL_IOC_POOL_PUT == 0xdc13, "POOL_PUT");
+static_assert(DEVPOOL_IOC_POOL_ATTR == 0xdc14, "POOL_ATTR");
 static_assert(DEVPOOL_IOC_POOL_STAT == 0xdc15, "POOL_STAT");
 static_assert(DEVPOOL_IOC_EMPTY_CACHE == 0xdc16, "EMPTY_CACHE");
+static_assert(DEVPOOL_IOC_ROUTE_BEGIN == 0xdc18, "ROUTE_BEGIN");
+static_assert(DEVPOOL_IOC_ROUTE_END == 0xdc19, "ROUTE_END");
 static_assert(DEVPOOL_IOC_STATS == 0xdc30, "STATS");
+static_assert(DEVPOOL_IOC_SNAPSHOT == 0xdc31, "SNAPSHOT");
+static_assert(DEVPOOL_IOC_LIMIT == 0xdc32, "LIMIT");
 
 FIXTURE(info)
 {
@@ -143,14 +210,18 @@ TEST_F(info, backend_is_a_terminated_name)
 /* What comes with later steps is absent, and says so. */
 TEST_F(info, only_what_there_is)
 {
-	__u64 known = DEVPOOL_FEATURE_MMAP | DEVPOOL_FEATURE_HUGE_MAP;
+	const __u64 all = DEVPOOL_FEATURE_ZERO | DEVPOOL_FEATURE_EXPORTABLE |
+			  DEVPOOL_FEATURE_SHARE | DEVPOOL_FEATURE_ROUTES |
+			  DEVPOOL_FEATURE_LIMITS | DEVPOOL_FEATURE_STABLE |
+			  DEVPOOL_FEATURE_NO_SPLIT | DEVPOOL_FEATURE_SPARES |
+			  DEVPOOL_FEATURE_SNAPSHOT;
+	const __u64 some = DEVPOOL_FEATURE_MMAP | DEVPOOL_FEATURE_HUGE_MAP;
 
-	EXPECT_EQ(0, self->info.out_features & ~known);
+	EXPECT_EQ(all, self->info.out_features & ~some);
 	EXPECT_EQ(variant->kind == TEST_SYSMEM,
 		  !!(self->info.out_features & DEVPOOL_FEATURE_MMAP));
 	EXPECT_EQ(0, self->info.out_max_streams);
 	EXPECT_EQ(0, self->info.out_max_points);
-	EXPECT_EQ(0, self->info.out_max_routes);
 	EXPECT_EQ(0, self->info.out_max_batch);
 }
 
@@ -158,8 +229,10 @@ TEST_F(info, bounds_are_told)
 {
 	EXPECT_NE(0, self->info.out_max_pools);
 	EXPECT_NE(0, self->info.out_max_blocks);
-	EXPECT_NE(0xa5a5a5a5, self->info.out_max_pools);
-	EXPECT_NE(0xa5a5a5a5, self->info.out_max_blocks);
+	EXPECT_NE(0, self->info.out_max_routes);
+	EXPECT_NE((__u32)POISON, self->info.out_max_pools);
+	EXPECT_NE((__u32)POISON, self->info.out_max_blocks);
+	EXPECT_NE((__u32)POISON, self->info.out_max_routes);
 }
 
 TEST_F(info, node_is_none_or_one_that_exists)
@@ -265,9 +338,10 @@ TEST_F(info, node_is_not_for_everyone)
 	EXPECT_EQ(0, st.st_gid);
 }
 
-/* Opening and asking holds no memory. */
-TEST_F(info, each_command_as_the_very_first)
+/* P27 and the others: opening and asking needs no beginning, and holds no memory. */
+TEST_F(info, P27_each_command_as_the_very_first)
 {
+	struct devpool_snapshot_entry entry;
 	struct devpool_pool_id id;
 	int pool;
 	int fd;
@@ -288,6 +362,38 @@ TEST_F(info, each_command_as_the_very_first)
 	pool = test_pool_create(fd, &id);
 	EXPECT_EQ(0, devpool_sysfs(self->index, "used"));
 	close(pool);
+	close(fd);
+	fd = test_open(self->index);
+	id = test_pool_id(fd, 0);
+	close(fd);
+	fd = test_open(self->index);
+	test_err_pool_get(ENOENT, fd, id);
+	close(fd);
+	fd = test_open(self->index);
+	test_err_pool_put(ENOENT, fd, id);
+	close(fd);
+	fd = test_open(self->index);
+	pool = test_pool_create(self->fd, &id);
+	EXPECT_EQ(2, test_pool_attach(fd, pool, &id));
+	close(fd);
+	close(pool);
+	fd = test_open(self->index);
+	EXPECT_EQ(0, test_pool_get_attr(fd, default_pool, DEVPOOL_ATTR_LIMIT));
+	close(fd);
+	fd = test_open(self->index);
+	test_err_route_begin(ENOENT, fd, id, DEVPOOL_SCOPE_ALL);
+	close(fd);
+	fd = test_open(self->index);
+	test_err_route_end(ENOENT, fd, id, DEVPOOL_SCOPE_ALL);
+	close(fd);
+	fd = test_open(self->index);
+	EXPECT_EQ(0, test_snapshot(fd, default_pool, 0, &entry, 1));
+	close(fd);
+	fd = test_open(self->index);
+	test_limit(fd, MIB);
+	close(fd);
+	fd = test_open(self->index);
+	test_err_retain(ENOENT, fd, 4096);
 	close(fd);
 	fd = test_open(self->index);
 	test_err_free(ENOENT, fd, 4096);

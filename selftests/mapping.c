@@ -448,9 +448,19 @@ do {										\
 	EXPECT_EQ(err, errno);							\
 } while (0)
 
+static bool devpool_map_fails(int fd, __u64 addr, __u64 bytes)
+{
+	void *p = devpool_map_raw(fd, addr, bytes);
+
+	if (p)
+		test_unmap(p, bytes);
+	return !p;
+}
+
 TEST_F(mapping, F04_beyond_a_range)
 {
-	__u64 small, large, low, high;
+	__u64 unit = self->chunk > DEVPOOL_WINDOW ? self->chunk : DEVPOOL_WINDOW;
+	__u64 small, large, low, high, bytes;
 
 	small = test_alloc(self->fd, default_pool, 4096);
 	large = test_alloc(self->fd, default_pool, 4 * MIB);
@@ -461,6 +471,12 @@ TEST_F(mapping, F04_beyond_a_range)
 	/* From one arena into the other */
 	test_err_map(EINVAL, self->fd, low, high - low + TEST_PAGE);
 	EXPECT_EQ(self->base.clients + 1, devpool_sysfs(self->index, "clients"));
+
+	/* As large as the range, from its last page on */
+	small &= ~(unit - 1);
+	for (bytes = 0; !devpool_map_fails(self->fd, small + bytes, TEST_PAGE); bytes += unit)
+		;
+	test_err_map(EINVAL, self->fd, small + bytes - TEST_PAGE, 2 * TEST_PAGE);
 }
 
 TEST_F(mapping, F04_an_address_that_is_none)
@@ -494,6 +510,73 @@ TEST_F(mapping, F04_another_client_s_address)
 	test_err_map(ENOENT, self->fd, addr, 4 * MIB);
 	test_map(other, addr, 4 * MIB);
 	test_err_map(ENOENT, self->fd, addr, 4 * MIB);
+}
+
+/* What a client knows it can map, and no longer than it knows it. */
+TEST_F(mapping, F04_an_address_of_a_pool_that_is_shared)
+{
+	struct devpool_pool_id id, same;
+	__u64 addr, own;
+	int other, pool;
+	char *p, *q;
+
+	other = test_open(self->index);
+	pool = test_pool_create(other, &id);
+	addr = test_alloc(other, id, 4 * MIB);
+	test_err_map(ENOENT, self->fd, addr, 4 * MIB);
+	test_pool_attach(self->fd, pool, &same);
+	p = MAP(addr, 4 * MIB);
+	test_fill(p, 4 * MIB, 9);
+	/* Its creator's default pool is not shared. */
+	test_err_map(ENOENT, self->fd, test_alloc(other, default_pool, 4 * MIB), 4 * MIB);
+	own = test_alloc(self->fd, same, 4 * MIB);
+	test_pool_put(self->fd, same);
+	/* A block of its own, then a route, make it known. */
+	munmap(MAP(addr, 4 * MIB), 4 * MIB);
+	test_route_begin(self->fd, same, DEVPOOL_SCOPE_ALL);
+	test_free(self->fd, own);
+	munmap(MAP(addr, 4 * MIB), 4 * MIB);
+	test_route_end(self->fd, same, DEVPOOL_SCOPE_ALL);
+	test_err_map(ENOENT, self->fd, addr, 4 * MIB);
+	/* A mapping that was made stays, and shows what is there. */
+	q = test_map(other, addr, 4 * MIB);
+	EXPECT_EQ(-1, test_differs(q, 4 * MIB, 9));
+	test_fill(q, 4 * MIB, 10);
+	EXPECT_EQ(-1, test_differs(p, 4 * MIB, 10));
+	test_free(other, addr);
+	test_empty_cache(pool, default_pool, DEVPOOL_EMPTY_TRIM, 0);
+	EXPECT_EQ(0, touch_none(p, 4 * MIB, SIGBUS));
+}
+
+/* Two arenas of two pools, however close they are */
+TEST_F(mapping, F04_across_pools)
+{
+	struct devpool_pool_id id[2];
+	__u64 addr[2], low, high;
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		test_pool_create(self->fd, &id[i]);
+		addr[i] = test_alloc(self->fd, id[i], 4 * MIB);
+	}
+	low = addr[0] < addr[1] ? addr[0] : addr[1];
+	high = addr[0] < addr[1] ? addr[1] : addr[0];
+	test_err_map(EINVAL, self->fd, low, high - low + TEST_PAGE);
+	EXPECT_EQ(0, touch_all(MAP(addr[0], 4 * MIB), 4 * MIB));
+}
+
+/* An address whose memory was taken from behind it: a hole like any other */
+TEST_F(mapping, F04_an_address_without_memory)
+{
+	__u64 addr = test_alloc(self->fd, default_pool, 4 * MIB);
+	char *p;
+
+	test_free(self->fd, addr);
+	test_empty_cache(self->fd, default_pool, DEVPOOL_EMPTY_KEEP_PHYSICAL, 0);
+	p = MAP(addr, 4 * MIB);
+	EXPECT_EQ(0, touch_none(p, 4 * MIB, SIGBUS));
+	ASSERT_EQ(addr, test_alloc(self->fd, default_pool, 4 * MIB));
+	EXPECT_EQ(0, touch_all(p, 4 * MIB));
 }
 
 TEST_F(mapping, F04_a_pool_that_is_gone)

@@ -8,21 +8,39 @@
 
 #include "devpool_test.h"
 
+#define POOLS 5
+#define FILES 5
+#define ATTRS 2
+
 /* All that a command could change by mistake */
 struct world {
-	struct devpool_pool_stat stat[4];
+	struct devpool_pool_stat stat[POOLS];
+	__u64 attr[POOLS][ATTRS];
 	struct devpool_stats stats[2];
 	struct test_base base;
+	char fdinfo[FILES][2048];
 	/* the lowest free descriptor */
 	int next_fd;
 };
 
-/* Two clients, each with a pool that has a live block and a cache */
+/* What commands name */
+struct names {
+	/* a pool of the client's own, and another client's that it has attached */
+	struct devpool_pool_id id, shared;
+	/* blocks in these, each its creator's */
+	__u64 block, shared_block;
+};
+
+/*
+ * Two clients, each with a pool that has a live block and a cache; and one more
+ * pool of the second, that both know.
+ */
 #define SCENE									\
 	struct devpool_info info;						\
 	struct test_base base;							\
+	struct names names;							\
 	struct devpool_pool_id id, other_id;					\
-	int pool, other_pool;							\
+	int pool, other_pool, shared_pool;					\
 	__u64 block, other_block;						\
 	int other;								\
 	int index;								\
@@ -41,12 +59,26 @@ static int lowest_fd(void)
 
 #define WORLD(s)								\
 ({										\
+	struct devpool_pool_id _id[POOLS] = {					\
+		default_pool, (s)->id,						\
+		default_pool, (s)->other_id, (s)->names.shared,			\
+	};									\
+	int _file[FILES] = {							\
+		(s)->fd, (s)->pool, (s)->other, (s)->other_pool, (s)->shared_pool, \
+	};									\
 	struct world _w = {};							\
+	int _i, _j;								\
 										\
-	_w.stat[0] = test_pool_stat((s)->fd, default_pool);			\
-	_w.stat[1] = test_pool_stat((s)->fd, (s)->id);				\
-	_w.stat[2] = test_pool_stat((s)->other, default_pool);			\
-	_w.stat[3] = test_pool_stat((s)->other, (s)->other_id);			\
+	for (_i = 0; _i < POOLS; _i++) {					\
+		int _of = _i < 2 ? (s)->fd : (s)->other;			\
+										\
+		_w.stat[_i] = test_pool_stat(_of, _id[_i]);			\
+		for (_j = 0; _j < ATTRS; _j++)					\
+			_w.attr[_i][_j] = test_pool_get_attr(_of, _id[_i], _j);	\
+	}									\
+	for (_i = 0; _i < FILES; _i++)						\
+		ASSERT_LT(0, test_fdinfo(_file[_i], _w.fdinfo[_i],		\
+					 sizeof(_w.fdinfo[_i])));		\
 	_w.stats[0] = test_stats((s)->fd);					\
 	_w.stats[1] = test_stats((s)->other);					\
 	_w.base = test_base((s)->index);					\
@@ -59,10 +91,15 @@ do {										\
 	struct world _now = WORLD(s);						\
 	int _w;									\
 										\
-	for (_w = 0; _w < 4; _w++)						\
+	for (_w = 0; _w < POOLS; _w++) {					\
 		EXPECT_SAME((s)->world.stat[_w], _now.stat[_w]);		\
+		EXPECT_EQ((s)->world.attr[_w][0], _now.attr[_w][0]);		\
+		EXPECT_EQ((s)->world.attr[_w][1], _now.attr[_w][1]);		\
+	}									\
 	for (_w = 0; _w < 2; _w++)						\
 		EXPECT_SAME((s)->world.stats[_w], _now.stats[_w]);		\
+	for (_w = 0; _w < FILES; _w++)						\
+		EXPECT_STREQ((s)->world.fdinfo[_w], _now.fdinfo[_w]);		\
 	EXPECT_SAME((s)->world.base, _now.base);				\
 	EXPECT_EQ((s)->world.next_fd, _now.next_fd);				\
 } while (0)
@@ -73,12 +110,18 @@ do {										\
 	(s)->other = test_open((s)->index);					\
 	(s)->pool = test_pool_create((s)->fd, &(s)->id);			\
 	(s)->other_pool = test_pool_create((s)->other, &(s)->other_id);		\
+	(s)->shared_pool = test_pool_create((s)->other, &(s)->names.shared);	\
+	test_pool_attach((s)->fd, (s)->shared_pool, &(s)->names.shared);	\
 	test_free((s)->fd, test_alloc((s)->fd, default_pool, 8 * KIB));		\
 	test_free((s)->fd, test_alloc((s)->fd, (s)->id, 5 * MIB));		\
 	test_free((s)->other, test_alloc((s)->other, default_pool, 3 * MIB));	\
 	test_free((s)->other, test_alloc((s)->other, (s)->other_id, 3 * MIB));	\
+	test_free((s)->other, test_alloc((s)->other, (s)->names.shared, 3 * MIB)); \
 	(s)->block = test_alloc((s)->fd, (s)->id, 4 * KIB);			\
 	(s)->other_block = test_alloc((s)->other, (s)->other_id, 4 * KIB);	\
+	(s)->names.shared_block = test_alloc((s)->other, (s)->names.shared, 4 * KIB); \
+	(s)->names.block = (s)->block;						\
+	(s)->names.id = (s)->id;						\
 	(s)->page = mmap(NULL, 3 * TEST_PAGE, PROT_READ | PROT_WRITE,		\
 			 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);			\
 	ASSERT_NE(MAP_FAILED, (s)->page);					\
@@ -131,6 +174,7 @@ FIXTURE_VARIANT_ADD(command, alloc)
 	.size = sizeof(struct devpool_alloc),
 	.only = true,
 	.answers = true,
+	.flags = DEVPOOL_ALLOC_ZERO | DEVPOOL_ALLOC_EXPORTABLE,
 	.reserved = offsetof(struct devpool_alloc, __reserved),
 };
 
@@ -141,13 +185,67 @@ FIXTURE_VARIANT_ADD(command, free)
 	.only = true,
 };
 
+FIXTURE_VARIANT_ADD(command, retain)
+{
+	.nr = DEVPOOL_CMD_RETAIN,
+	.size = sizeof(struct devpool_retain),
+	.only = true,
+};
+
+FIXTURE_VARIANT_ADD(command, pool_id)
+{
+	.nr = DEVPOOL_CMD_POOL_ID,
+	.size = sizeof(struct devpool_pool_id_new),
+	.only = true,
+	.answers = true,
+	.flags = DEVPOOL_POOL_ID_CAPTURE,
+};
+
 FIXTURE_VARIANT_ADD(command, pool_create)
 {
 	.nr = DEVPOOL_CMD_POOL_CREATE,
 	.size = sizeof(struct devpool_pool_create),
 	.only = true,
 	.answers = true,
+	.flags = DEVPOOL_POOL_STABLE | DEVPOOL_POOL_NO_SPLIT | DEVPOOL_POOL_THRESHOLD,
 	.reserved = offsetof(struct devpool_pool_create, __reserved),
+};
+
+FIXTURE_VARIANT_ADD(command, pool_get)
+{
+	.nr = DEVPOOL_CMD_POOL_GET,
+	.size = sizeof(struct devpool_pool_get),
+	.only = true,
+	.answers = true,
+	.flags = DEVPOOL_POOL_GET_FD,
+};
+
+FIXTURE_VARIANT_ADD(command, pool_put)
+{
+	.nr = DEVPOOL_CMD_POOL_PUT,
+	.size = sizeof(struct devpool_pool_put),
+	.only = true,
+	.answers = true,
+	.reserved = offsetof(struct devpool_pool_put, __reserved),
+};
+
+FIXTURE_VARIANT_ADD(command, pool_attr)
+{
+	.nr = DEVPOOL_CMD_POOL_ATTR,
+	.size = sizeof(struct devpool_pool_attr),
+	.answers = true,
+	.flags = DEVPOOL_POOL_ATTR_SET,
+	.reserved = offsetof(struct devpool_pool_attr, __reserved),
+};
+
+FIXTURE_VARIANT_ADD(command, pool_attr_on_pool)
+{
+	.nr = DEVPOOL_CMD_POOL_ATTR,
+	.size = sizeof(struct devpool_pool_attr),
+	.on_pool = true,
+	.answers = true,
+	.flags = DEVPOOL_POOL_ATTR_SET,
+	.reserved = offsetof(struct devpool_pool_attr, __reserved),
 };
 
 FIXTURE_VARIANT_ADD(command, pool_stat)
@@ -170,7 +268,7 @@ FIXTURE_VARIANT_ADD(command, empty_cache)
 	.nr = DEVPOOL_CMD_EMPTY_CACHE,
 	.size = sizeof(struct devpool_empty_cache),
 	.answers = true,
-	.flags = DEVPOOL_EMPTY_TRIM | DEVPOOL_EMPTY_RELEASE,
+	.flags = DEVPOOL_EMPTY_TRIM | DEVPOOL_EMPTY_KEEP_PHYSICAL | DEVPOOL_EMPTY_RELEASE,
 	.reserved = offsetof(struct devpool_empty_cache, __reserved),
 };
 
@@ -180,8 +278,22 @@ FIXTURE_VARIANT_ADD(command, empty_cache_on_pool)
 	.size = sizeof(struct devpool_empty_cache),
 	.on_pool = true,
 	.answers = true,
-	.flags = DEVPOOL_EMPTY_TRIM | DEVPOOL_EMPTY_RELEASE,
+	.flags = DEVPOOL_EMPTY_TRIM | DEVPOOL_EMPTY_KEEP_PHYSICAL | DEVPOOL_EMPTY_RELEASE,
 	.reserved = offsetof(struct devpool_empty_cache, __reserved),
+};
+
+FIXTURE_VARIANT_ADD(command, route_begin)
+{
+	.nr = DEVPOOL_CMD_ROUTE_BEGIN,
+	.size = sizeof(struct devpool_route_begin),
+	.only = true,
+};
+
+FIXTURE_VARIANT_ADD(command, route_end)
+{
+	.nr = DEVPOOL_CMD_ROUTE_END,
+	.size = sizeof(struct devpool_route_end),
+	.only = true,
 };
 
 FIXTURE_VARIANT_ADD(command, stats)
@@ -190,11 +302,32 @@ FIXTURE_VARIANT_ADD(command, stats)
 	.size = sizeof(struct devpool_stats),
 	.only = true,
 	.answers = true,
+	.flags = DEVPOOL_STATS_DEVICE,
+};
+
+FIXTURE_VARIANT_ADD(command, snapshot)
+{
+	.nr = DEVPOOL_CMD_SNAPSHOT,
+	.size = sizeof(struct devpool_snapshot),
+	.only = true,
+	.answers = true,
+	.flags = DEVPOOL_SNAPSHOT_DEVICE,
+};
+
+FIXTURE_VARIANT_ADD(command, limit)
+{
+	.nr = DEVPOOL_CMD_LIMIT,
+	.size = sizeof(struct devpool_limit),
+	.only = true,
 };
 
 FIXTURE_SETUP(command)
 {
 	scene_setup(self, TEST_NULL);
+	if (variant->nr == DEVPOOL_CMD_ROUTE_END) {
+		test_route_begin(self->fd, self->id, DEVPOOL_SCOPE_ALL);
+		self->world = WORLD(self);
+	}
 }
 
 FIXTURE_TEARDOWN(command)
@@ -204,13 +337,23 @@ FIXTURE_TEARDOWN(command)
 #define CMD _IO(DEVPOOL_TYPE, variant->nr)
 #define FD (variant->on_pool ? self->pool : self->fd)
 
+#define FILL_ENTRIES 64
+
 /* A call that works, its outputs poisoned */
-static void fill(void *arg, unsigned int nr, __u32 size, struct devpool_pool_id id, __u64 block)
+static void fill(void *arg, unsigned int nr, __u32 size, const struct names *names)
 {
-	struct devpool_empty_cache *empty = arg;
+	static struct devpool_snapshot_entry entry[FILL_ENTRIES];
 	struct devpool_pool_create *create = arg;
+	struct devpool_empty_cache *empty = arg;
+	struct devpool_snapshot *snapshot = arg;
+	struct devpool_route_begin *route = arg;
+	struct devpool_pool_attr *attr = arg;
 	struct devpool_pool_stat *stat = arg;
+	struct devpool_retain *retain = arg;
 	struct devpool_alloc *alloc = arg;
+	struct devpool_limit *limit = arg;
+	struct devpool_pool_get *get = arg;
+	struct devpool_pool_put *put = arg;
 	struct devpool_free *free = arg;
 
 	memset(arg, POISON_BYTE, size);
@@ -222,27 +365,86 @@ static void fill(void *arg, unsigned int nr, __u32 size, struct devpool_pool_id 
 		alloc->bytes = 4096;
 		break;
 	case DEVPOOL_CMD_FREE:
-		free->addr = block;
+		free->addr = names->block;
+		break;
+	case DEVPOOL_CMD_RETAIN:
+		retain->addr = names->shared_block;
 		break;
 	case DEVPOOL_CMD_POOL_CREATE:
 		memset(arg + 8, 0, offsetof(struct devpool_pool_create, out_pool) - 8);
 		create->__reserved = 0;
 		break;
+	case DEVPOOL_CMD_POOL_GET:
+		get->pool = names->id;
+		get->fd = 0;
+		break;
+	case DEVPOOL_CMD_POOL_PUT:
+		put->pool = names->shared;
+		put->__reserved = 0;
+		break;
+	case DEVPOOL_CMD_POOL_ATTR:
+		attr->flags = DEVPOOL_POOL_ATTR_SET;
+		attr->pool = names->id;
+		attr->attr = DEVPOOL_ATTR_LIMIT;
+		attr->__reserved = 0;
+		attr->value = GIB;
+		break;
 	case DEVPOOL_CMD_POOL_STAT:
-		stat->pool = id;
+		stat->pool = names->id;
 		break;
 	case DEVPOOL_CMD_EMPTY_CACHE:
 		empty->flags = DEVPOOL_EMPTY_TRIM;
-		empty->pool = id;
+		empty->pool = names->id;
 		empty->timeout = 0;
 		empty->keep = 0;
 		empty->__reserved = 0;
 		break;
+	case DEVPOOL_CMD_ROUTE_BEGIN:
+	case DEVPOOL_CMD_ROUTE_END:
+		route->pool = names->id;
+		route->scope = DEVPOOL_SCOPE_ALL;
+		route->stream = 0;
+		break;
+	case DEVPOOL_CMD_SNAPSHOT:
+		snapshot->pool = names->id;
+		snapshot->cursor = 0;
+		snapshot->array = (uintptr_t)entry;
+		snapshot->count = FILL_ENTRIES;
+		break;
+	case DEVPOOL_CMD_LIMIT:
+		limit->bytes = GIB;
+		break;
 	}
 }
 
-#define FILL(arg) fill(arg, variant->nr, variant->size,				\
-		       variant->on_pool ? default_pool : self->id, self->block)
+/* Makes room for one more call that works. */
+static void make_ready(int fd, unsigned int nr, const struct names *names)
+{
+	switch (nr) {
+	case DEVPOOL_CMD_RETAIN:
+		devpool_free_raw(fd, names->shared_block);
+		break;
+	case DEVPOOL_CMD_POOL_PUT:
+		devpool_pool_get_raw(fd, names->shared);
+		break;
+	case DEVPOOL_CMD_ROUTE_BEGIN:
+		devpool_route_end_raw(fd, names->id, DEVPOOL_SCOPE_ALL);
+		break;
+	case DEVPOOL_CMD_ROUTE_END:
+		devpool_route_begin_raw(fd, names->id, DEVPOOL_SCOPE_ALL);
+		break;
+	}
+}
+
+/* On a pool file no pool is named. */
+#define FILL(arg)								\
+do {										\
+	struct names _names = self->names;					\
+										\
+	if (variant->on_pool)							\
+		_names.id = default_pool;					\
+	fill(arg, variant->nr, variant->size, &_names);				\
+} while (0)
 
 /* A call that fails: the errno is this one, and its struct is left alone. */
 #define EXPECT_REFUSED(err, fd, cmd, arg, bytes)				\
@@ -334,14 +536,11 @@ TEST_F(command, size_is_larger_and_the_rest_is_zero)
 	__u32 size, i;
 	pid_t pid;
 
-	/* Each in a process: the call works, and FREE works only once. */
 	for (i = 0; i <= ARRAY_SIZE(more); i++) {
-		__u64 block = test_alloc(self->fd, self->id, 512);
-
 		size = i < ARRAY_SIZE(more) ? variant->size + more[i] : TEST_PAGE;
+		self->names.block = test_alloc(self->fd, self->id, 512);
+		make_ready(self->fd, variant->nr, &self->names);
 		FILL(arg);
-		if (variant->nr == DEVPOOL_CMD_FREE)
-			((struct devpool_free *)arg)->addr = block;
 		memset(self->page + variant->size, 0, 2 * TEST_PAGE - variant->size);
 		self->page[size] = 1;
 		arg[0] = size;
@@ -449,15 +648,16 @@ static void forget_events(struct world *w)
 {
 	int i;
 
-	for (i = 0; i < 4; i++)
+	for (i = 0; i < POOLS; i++)
 		memset(&w->stat[i].out_hits, 0, TEST_EVENTS * sizeof(__u64));
 	for (i = 0; i < 2; i++)
 		memset(&w->stats[i].out_hits, 0, TEST_EVENTS * sizeof(__u64));
+	memset(w->fdinfo, 0, sizeof(w->fdinfo));
 }
 
 /*
- * There is no room for the answer: nothing is changed. EMPTY_CACHE has done
- * what it was told, and FREE has nothing to answer.
+ * There is no room for the answer: nothing is changed. EMPTY_CACHE and POOL_PUT
+ * have done what they were told; some have nothing to answer.
  */
 TEST_F(command, struct_is_read_only)
 {
@@ -465,17 +665,32 @@ TEST_F(command, struct_is_read_only)
 
 	FILL(self->page);
 	ASSERT_EQ(0, mprotect(self->page, TEST_PAGE, PROT_READ));
-	if (!variant->answers) {
-		ASSERT_EQ(DEVPOOL_CMD_FREE, variant->nr);
-		EXPECT_EQ(0, devpool_raw(FD, CMD, self->page));
+	EXPECT_EQ(variant->answers ? -EFAULT : 0, devpool_raw(FD, CMD, self->page));
+	switch (variant->nr) {
+	case DEVPOOL_CMD_FREE:
 		EXPECT_EQ(0, test_pool_stat(self->fd, self->id).out_blocks.current);
 		return;
-	}
-	EXPECT_EQ(-EFAULT, devpool_raw(FD, CMD, self->page));
-	if (variant->nr == DEVPOOL_CMD_EMPTY_CACHE) {
+	case DEVPOOL_CMD_RETAIN:
+		test_free(self->fd, self->names.shared_block);
+		return;
+	case DEVPOOL_CMD_ROUTE_BEGIN:
+		EXPECT_EQ(2, test_use_count(self->fd, self->id));
+		return;
+	case DEVPOOL_CMD_ROUTE_END:
+		EXPECT_EQ(1, test_use_count(self->fd, self->id));
+		return;
+	case DEVPOOL_CMD_LIMIT:
+		EXPECT_EQ(GIB, test_fdinfo_number(self->fd, "limit"));
+		return;
+	case DEVPOOL_CMD_EMPTY_CACHE:
 		EXPECT_EQ(self->info.out_chunk, test_resident(self->fd, self->id));
 		return;
+	case DEVPOOL_CMD_POOL_PUT:
+		EXPECT_EQ(1, test_use_count(self->other, self->names.shared));
+		test_err_pool_stat(ENOENT, self->fd, self->names.shared);
+		return;
 	}
+	ASSERT_TRUE(variant->answers);
 	now = WORLD(self);
 	forget_events(&now);
 	forget_events(&self->world);
@@ -575,7 +790,7 @@ TEST_F(command, on_a_file_that_was_passed_on)
 
 /* The file goes while another thread is at work on it. */
 struct destroyed {
-	struct devpool_pool_id id;
+	struct names names;
 	unsigned int nr;
 	__u32 size;
 	int wrong;
@@ -590,14 +805,15 @@ static void *use_until_closed(void *p)
 	int ret;
 
 	for (;;) {
-		fill(arg, d->nr, d->size, d->id, 4096);
+		make_ready(d->fd, d->nr, &d->names);
+		fill(arg, d->nr, d->size, &d->names);
 		ret = devpool_raw(d->fd, _IO(DEVPOOL_TYPE, d->nr), arg);
 		__atomic_add_fetch(&d->calls, 1, __ATOMIC_RELAXED);
 		if (ret == -EBADF)
 			return NULL;
 		if (!ret && d->nr == DEVPOOL_CMD_POOL_CREATE)
 			close(((struct devpool_pool_create *)arg)->out_fd);
-		/* FREE finds nothing; a pool may have been released. */
+		/* FREE and RETAIN find nothing; a pool may have been released. */
 		if (ret && ret != -ENOENT && ret != -ENOSPC)
 			d->wrong = ret;
 	}
@@ -617,7 +833,8 @@ TEST_F(command, while_the_file_is_closed)
 		pool = test_pool_create(fd, &id);
 		test_free(fd, test_alloc(fd, id, 4 * MIB));
 		d.fd = variant->on_pool ? pool : fd;
-		d.id = variant->on_pool ? default_pool : id;
+		d.names.id = variant->on_pool ? default_pool : id;
+		d.names.shared = id;
 		ASSERT_EQ(0, pthread_create(&thread, NULL, use_until_closed, &d));
 		while (!__atomic_load_n(&d.calls, __ATOMIC_RELAXED))
 			sched_yield();
@@ -651,11 +868,15 @@ FIXTURE_TEARDOWN(refused)
 TEST_F(refused, every_number_that_is_none)
 {
 	static const unsigned int on_device[] = {
-		DEVPOOL_CMD_INFO, DEVPOOL_CMD_ALLOC, DEVPOOL_CMD_FREE, DEVPOOL_CMD_POOL_CREATE,
-		DEVPOOL_CMD_POOL_STAT, DEVPOOL_CMD_EMPTY_CACHE, DEVPOOL_CMD_STATS,
+		DEVPOOL_CMD_INFO, DEVPOOL_CMD_ALLOC, DEVPOOL_CMD_FREE, DEVPOOL_CMD_RETAIN,
+		DEVPOOL_CMD_POOL_ID, DEVPOOL_CMD_POOL_CREATE, DEVPOOL_CMD_POOL_GET,
+		DEVPOOL_CMD_POOL_PUT, DEVPOOL_CMD_POOL_ATTR, DEVPOOL_CMD_POOL_STAT,
+		DEVPOOL_CMD_EMPTY_CACHE, DEVPOOL_CMD_ROUTE_BEGIN, DEVPOOL_CMD_ROUTE_END,
+		DEVPOOL_CMD_STATS, DEVPOOL_CMD_SNAPSHOT, DEVPOOL_CMD_LIMIT,
 	};
 	static const unsigned int on_pool[] = {
-		DEVPOOL_CMD_INFO, DEVPOOL_CMD_POOL_STAT, DEVPOOL_CMD_EMPTY_CACHE,
+		DEVPOOL_CMD_INFO, DEVPOOL_CMD_POOL_ATTR, DEVPOOL_CMD_POOL_STAT,
+		DEVPOOL_CMD_EMPTY_CACHE,
 	};
 	bool known[2][256] = {};
 	int nr, i;
@@ -753,6 +974,8 @@ TEST_F(refused, alloc_of_more_than_there_is)
 	ALLOC_REFUSED(ENOSPC, bytes, -TEST_PAGE);
 	self->world.stat[0].out_ooms += 2;
 	self->world.stats[0].out_ooms += 2;
+	/* fdinfo says so as well. */
+	test_fdinfo(self->fd, self->world.fdinfo[0], sizeof(self->world.fdinfo[0]));
 	EXPECT_WORLD(self);
 }
 
@@ -766,7 +989,7 @@ TEST_F(refused, alloc_whose_answer_has_nowhere_to_go)
 	struct world now;
 	__u64 resident;
 
-	fill(cmd, DEVPOOL_CMD_ALLOC, sizeof(*cmd), default_pool, 0);
+	fill(cmd, DEVPOOL_CMD_ALLOC, sizeof(*cmd), &self->names);
 	cmd->bytes = MIB;
 	ASSERT_EQ(0, mprotect(self->page, TEST_PAGE, PROT_READ));
 	EXPECT_EQ(-EFAULT, devpool_raw(self->fd, DEVPOOL_IOC_ALLOC, cmd));
@@ -798,7 +1021,7 @@ TEST_F(refused, alloc_whose_answer_is_cut_off)
 
 	/* Inputs and the address in one page, which is writable; then none. */
 	cmd = (void *)(self->page + TEST_PAGE - offsetof(struct devpool_alloc, out_bytes));
-	fill(cmd, DEVPOOL_CMD_ALLOC, sizeof(*cmd), default_pool, 0);
+	fill(cmd, DEVPOOL_CMD_ALLOC, sizeof(*cmd), &self->names);
 	ASSERT_EQ(0, mprotect(self->page + TEST_PAGE, TEST_PAGE, PROT_READ));
 	EXPECT_EQ(-EFAULT, devpool_raw(self->fd, DEVPOOL_IOC_ALLOC, cmd));
 	now = WORLD(self);
@@ -833,10 +1056,12 @@ TEST_F(refused, not_an_alloc_with_any_timeout)
 		self->other_id,							\
 		{ 0, self->id.second + 1 },					\
 		{ 0, self->id.second - 1 },					\
+		{ 0, self->id.second + 2 },					\
 		{ 0, 1ULL << 63 },						\
 		{ 0, -1ULL },							\
 		{ 1, self->id.second },						\
 		{ self->id.second, 0 },						\
+		{ self->id.second + 1, 0 },					\
 		{ self->id.second, self->id.second },				\
 		{ -1ULL, -1ULL },						\
 		{ 1ULL << 32, self->id.second },				\
@@ -879,6 +1104,399 @@ TEST_F(refused, pool_create_of_an_id_that_is_not_minted)
 	EXPECT_WORLD(self);
 }
 
+TEST_F(refused, pool_get_of_a_pool_that_is_not_known)
+{
+	FOR_EACH_WRONG_ID(id) {
+		test_err_pool_get(ENOENT, self->fd, *id);
+	}
+	EXPECT_WORLD(self);
+}
+
+TEST_F(refused, pool_put_of_a_pool_that_is_not_known)
+{
+	FOR_EACH_WRONG_ID(id) {
+		test_err_pool_put(ENOENT, self->fd, *id);
+	}
+	EXPECT_WORLD(self);
+}
+
+TEST_F(refused, pool_attr_of_a_pool_that_is_not_known)
+{
+	FOR_EACH_WRONG_ID(id) {
+		test_err_pool_attr(ENOENT, self->fd, *id, 0, DEVPOOL_ATTR_LIMIT, 0);
+		test_err_pool_attr(ENOENT, self->fd, *id, DEVPOOL_POOL_ATTR_SET,
+				   DEVPOOL_ATTR_LIMIT, MIB);
+		test_err_pool_attr(ENOENT, self->fd, *id, DEVPOOL_POOL_ATTR_SET,
+				   DEVPOOL_ATTR_RELEASE_THRESHOLD, 0);
+	}
+	EXPECT_WORLD(self);
+}
+
+TEST_F(refused, route_of_a_pool_that_is_not_known)
+{
+	FOR_EACH_WRONG_ID(id) {
+		test_err_route_begin(ENOENT, self->fd, *id, DEVPOOL_SCOPE_THREAD);
+		test_err_route_begin(ENOENT, self->fd, *id, DEVPOOL_SCOPE_ALL);
+		test_err_route_end(ENOENT, self->fd, *id, DEVPOOL_SCOPE_THREAD);
+		test_err_route_end(ENOENT, self->fd, *id, DEVPOOL_SCOPE_ALL);
+	}
+	EXPECT_WORLD(self);
+}
+
+TEST_F(refused, snapshot_of_a_pool_that_is_not_known)
+{
+	struct devpool_snapshot_entry entry[2] = {};
+
+	FOR_EACH_WRONG_ID(id) {
+		test_err_snapshot(ENOENT, self->fd, *id, 0, entry, 2);
+	}
+	EXPECT_EQ(0, entry[0].addr);
+	EXPECT_WORLD(self);
+}
+
+/* Minted, but there is no pool of that id: only what creates it works. */
+TEST_F(refused, what_is_not_there_yet)
+{
+	static const __u32 flags[] = { 0, DEVPOOL_POOL_ID_CAPTURE };
+	struct devpool_snapshot_entry entry;
+	struct devpool_pool_id id;
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(flags); i++) {
+		id = test_pool_id(self->fd, flags[i]);
+		test_err_alloc(ENOENT, self->fd, id, 1);
+		test_err_pool_stat(ENOENT, self->fd, id);
+		test_err_empty_cache(ENOENT, self->fd, id, 0);
+		test_err_pool_put(ENOENT, self->fd, id);
+		test_err_pool_attr(ENOENT, self->fd, id, 0, DEVPOOL_ATTR_LIMIT, 0);
+		test_err_route_begin(ENOENT, self->fd, id, DEVPOOL_SCOPE_ALL);
+		test_err_route_end(ENOENT, self->fd, id, DEVPOOL_SCOPE_ALL);
+		test_err_snapshot(ENOENT, self->fd, id, 0, &entry, 1);
+		/* The other form of the number is no id. */
+		test_err_pool_get(ENOENT, self->fd,
+				  ((struct devpool_pool_id){ id.second, id.first }));
+		test_err_pool_create(ENOENT, self->fd,
+				     ((struct devpool_pool_id){ id.second, id.first }));
+	}
+	EXPECT_WORLD(self);
+}
+
+/* Where a pool with references is needed, the default pool is none. */
+TEST_F(refused, no_pool_where_there_must_be_one)
+{
+	test_err_pool_get(EINVAL, self->fd, default_pool);
+	test_err_pool_put(EINVAL, self->fd, default_pool);
+	test_err_route_begin(EINVAL, self->fd, default_pool, DEVPOOL_SCOPE_THREAD);
+	test_err_route_begin(EINVAL, self->fd, default_pool, DEVPOOL_SCOPE_ALL);
+	test_err_route_end(EINVAL, self->fd, default_pool, DEVPOOL_SCOPE_THREAD);
+	test_err_route_end(EINVAL, self->fd, default_pool, DEVPOOL_SCOPE_ALL);
+	EXPECT_WORLD(self);
+}
+
+TEST_F(refused, pool_get_of_an_id_and_a_descriptor)
+{
+	int bit;
+
+	for (bit = 0; bit < 32; bit++)
+		test_err_pool_get_any(EINVAL, self->fd, 0, self->id, 1U << bit);
+	test_err_pool_get_any(EINVAL, self->fd, 0, self->id, self->pool);
+	test_err_pool_get_any(EINVAL, self->fd, 0, default_pool, self->pool);
+	test_err_pool_get_any(EINVAL, self->fd, DEVPOOL_POOL_GET_FD, self->id, self->pool);
+	test_err_pool_get_any(EINVAL, self->fd, DEVPOOL_POOL_GET_FD, self->other_id, self->pool);
+	test_err_pool_get_any(EINVAL, self->fd, DEVPOOL_POOL_GET_FD,
+			      ((struct devpool_pool_id){ 1, 0 }), self->pool);
+	EXPECT_WORLD(self);
+}
+
+TEST_F(refused, pool_get_of_what_is_no_pool_file)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	int path = devpool_open_node_flags(self->index, O_PATH | O_CLOEXEC);
+	int pipes[2];
+
+	ASSERT_LE(0, null);
+	ASSERT_LE(0, path);
+	ASSERT_EQ(0, pipe2(pipes, O_CLOEXEC));
+	test_err_pool_attach(EBADF, self->fd, -1);
+	test_err_pool_attach(EBADF, self->fd, INT_MIN);
+	test_err_pool_attach(EBADF, self->fd, INT_MAX);
+	test_err_pool_attach(EBADF, self->fd, AT_FDCWD);
+	test_err_pool_attach(EBADF, self->fd, pipes[1] + 1);
+	test_err_pool_attach(EBADF, self->fd, pipes[0]);
+	test_err_pool_attach(EBADF, self->fd, null);
+	test_err_pool_attach(EBADF, self->fd, path);
+	test_err_pool_attach(EBADF, self->fd, self->fd);
+	test_err_pool_attach(EBADF, self->fd, self->other);
+	close(pipes[0]);
+	close(pipes[1]);
+	close(path);
+	close(null);
+	EXPECT_WORLD(self);
+}
+
+TEST_F(refused, pool_get_of_a_pool_file_of_another_device)
+{
+	struct devpool_pool_stat before;
+	struct devpool_pool_id id;
+	int index = test_find(TEST_SYSMEM);
+	int fd, pool;
+
+	if (index < 0)
+		SKIP(return, "there is no second device");
+	fd = test_open(index);
+	pool = test_pool_create(fd, &id);
+	before = test_pool_stat(pool, default_pool);
+	test_err_pool_attach(EINVAL, self->fd, pool);
+	test_err_pool_attach(EINVAL, fd, self->pool);
+	EXPECT_SAME(before, test_pool_stat(pool, default_pool));
+	close(pool);
+	close(fd);
+	EXPECT_WORLD(self);
+}
+
+TEST_F(refused, pool_get_of_a_pool_file_that_was_released)
+{
+	struct devpool_pool_id id;
+	int pool;
+
+	pool = test_pool_create(self->other, &id);
+	test_empty_cache(pool, default_pool, DEVPOOL_EMPTY_RELEASE, 0);
+	test_err_pool_attach(ENOENT, self->fd, pool);
+	test_err_pool_attach(ENOENT, self->other, pool);
+	/* Nor if the pool lives */
+	EXPECT_EQ(2, test_pool_attach(self->fd, self->pool, &id));
+	test_empty_cache(self->pool, default_pool, DEVPOOL_EMPTY_RELEASE, 0);
+	test_err_pool_attach(ENOENT, self->fd, self->pool);
+	test_err_pool_attach(ENOENT, self->other, self->pool);
+	EXPECT_EQ(1, test_use_count(self->fd, self->id));
+}
+
+/* The pool file's reference is the file's, a peer's is the peer's. */
+TEST_F(refused, pool_put_of_what_was_not_got)
+{
+	test_err_pool_put(ENOENT, self->fd, self->id);
+	test_err_pool_put(ENOENT, self->other, self->other_id);
+	/* The creator has none; the reference is the peer's. */
+	test_err_pool_put(ENOENT, self->other, self->names.shared);
+	EXPECT_WORLD(self);
+	EXPECT_EQ(1, test_pool_put(self->fd, self->names.shared));
+	test_err_pool_put(ENOENT, self->fd, self->names.shared);
+	EXPECT_EQ(1, test_use_count(self->other, self->names.shared));
+}
+
+/* A route's reference is the route's, too. */
+TEST_F(refused, pool_put_of_a_route_s_reference)
+{
+	test_route_begin(self->fd, self->id, DEVPOOL_SCOPE_ALL);
+	self->world = WORLD(self);
+	test_err_pool_put(ENOENT, self->fd, self->id);
+	EXPECT_WORLD(self);
+}
+
+#define ROUTE_REFUSED(err, cmd, member, value)					\
+do {										\
+	struct devpool_route_begin _cmd = {					\
+		.size = sizeof(_cmd),						\
+		.pool = self->id,						\
+	};									\
+										\
+	_cmd.member = (value);							\
+	EXPECT_REFUSED(err, self->fd, cmd, &_cmd, sizeof(_cmd));		\
+} while (0)
+
+TEST_F(refused, route_of_a_scope_that_is_none)
+{
+	static const __u32 scopes[] = { 1, 3, 4, 0x80000000, 0xffffffff };
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(scopes); i++) {
+		ROUTE_REFUSED(EOPNOTSUPP, DEVPOOL_IOC_ROUTE_BEGIN, scope, scopes[i]);
+		ROUTE_REFUSED(EOPNOTSUPP, DEVPOOL_IOC_ROUTE_END, scope, scopes[i]);
+	}
+	EXPECT_WORLD(self);
+}
+
+TEST_F(refused, route_on_a_stream)
+{
+	int bit;
+
+	for (bit = 0; bit < 32; bit++) {
+		ROUTE_REFUSED(EINVAL, DEVPOOL_IOC_ROUTE_BEGIN, stream, 1U << bit);
+		ROUTE_REFUSED(EINVAL, DEVPOOL_IOC_ROUTE_END, stream, 1U << bit);
+	}
+	EXPECT_WORLD(self);
+}
+
+TEST_F(refused, route_that_stands)
+{
+	test_route_begin(self->fd, self->id, DEVPOOL_SCOPE_ALL);
+	test_route_begin(self->fd, self->id, DEVPOOL_SCOPE_THREAD);
+	self->world = WORLD(self);
+	test_err_route_begin(EBUSY, self->fd, self->id, DEVPOOL_SCOPE_ALL);
+	test_err_route_begin(EBUSY, self->fd, self->id, DEVPOOL_SCOPE_THREAD);
+	EXPECT_WORLD(self);
+}
+
+static void *end_of_another_thread(void *arg)
+{
+	struct destroyed *d = arg;
+
+	d->wrong = devpool_route_end_raw(d->fd, d->names.id, DEVPOOL_SCOPE_THREAD);
+	return NULL;
+}
+
+TEST_F(refused, route_end_without_a_route)
+{
+	struct destroyed d = { .fd = self->fd, .names = self->names };
+	pthread_t thread;
+
+	test_err_route_end(ENOENT, self->fd, self->id, DEVPOOL_SCOPE_THREAD);
+	test_err_route_end(ENOENT, self->fd, self->id, DEVPOOL_SCOPE_ALL);
+	EXPECT_WORLD(self);
+	/* Of another scope, pool, client or thread */
+	test_route_begin(self->fd, self->id, DEVPOOL_SCOPE_THREAD);
+	self->world = WORLD(self);
+	test_err_route_end(ENOENT, self->fd, self->id, DEVPOOL_SCOPE_ALL);
+	test_err_route_end(ENOENT, self->fd, self->names.shared, DEVPOOL_SCOPE_THREAD);
+	test_err_route_end(ENOENT, self->other, self->id, DEVPOOL_SCOPE_THREAD);
+	ASSERT_EQ(0, pthread_create(&thread, NULL, end_of_another_thread, &d));
+	ASSERT_EQ(0, pthread_join(thread, NULL));
+	EXPECT_EQ(-ENOENT, d.wrong);
+	EXPECT_WORLD(self);
+	test_route_end(self->fd, self->id, DEVPOOL_SCOPE_THREAD);
+	test_err_route_end(ENOENT, self->fd, self->id, DEVPOOL_SCOPE_THREAD);
+}
+
+#define ATTR_REFUSED(err, nr, value)						\
+do {										\
+	test_err_pool_attr(err, self->fd, self->id, DEVPOOL_POOL_ATTR_SET,	\
+			   nr, value);						\
+	test_err_pool_attr(err, self->pool, default_pool, DEVPOOL_POOL_ATTR_SET, \
+			   nr, value);						\
+} while (0)
+
+/* A reserve comes later. */
+TEST_F(refused, attribute_that_is_none)
+{
+	static const __u32 attrs[] = { 2, 3, 4, 0x80000000, 0xffffffff };
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(attrs); i++) {
+		ATTR_REFUSED(EOPNOTSUPP, attrs[i], 0);
+		test_err_pool_attr(EOPNOTSUPP, self->fd, self->id, 0, attrs[i], 0);
+		test_err_pool_attr(EOPNOTSUPP, self->pool, default_pool, 0, attrs[i], 0);
+	}
+	EXPECT_WORLD(self);
+}
+
+TEST_F(refused, value_of_an_attribute_that_is_not_set)
+{
+	int bit;
+
+	for (bit = 0; bit < 64; bit++) {
+		test_err_pool_attr(EINVAL, self->fd, self->id, 0, DEVPOOL_ATTR_LIMIT,
+				   1ULL << bit);
+		test_err_pool_attr(EINVAL, self->pool, default_pool, 0,
+				   DEVPOOL_ATTR_RELEASE_THRESHOLD, 1ULL << bit);
+	}
+	EXPECT_WORLD(self);
+}
+
+TEST_F(refused, limit_that_overflows)
+{
+	__u64 chunk = self->info.out_chunk;
+
+	ATTR_REFUSED(EINVAL, DEVPOOL_ATTR_LIMIT, -1ULL);
+	ATTR_REFUSED(EINVAL, DEVPOOL_ATTR_LIMIT, -chunk + 1);
+	test_err_limit(EINVAL, self->fd, -1ULL);
+	test_err_limit(EINVAL, self->fd, -chunk + 1);
+	EXPECT_WORLD(self);
+	/* The last that does not */
+	EXPECT_EQ(-chunk, test_pool_set_attr(self->fd, self->id, DEVPOOL_ATTR_LIMIT, -chunk));
+	test_limit(self->fd, -chunk);
+}
+
+TEST_F(refused, threshold_of_a_stable_pool)
+{
+	struct devpool_pool_id id;
+	int pool;
+
+	pool = test_pool_create_opts(self->fd, &id, .flags = DEVPOOL_POOL_STABLE);
+	test_err_pool_attr(EINVAL, pool, default_pool, DEVPOOL_POOL_ATTR_SET,
+			   DEVPOOL_ATTR_RELEASE_THRESHOLD, 0);
+	test_err_pool_attr(EINVAL, self->fd, id, DEVPOOL_POOL_ATTR_SET,
+			   DEVPOOL_ATTR_RELEASE_THRESHOLD, MIB);
+	EXPECT_EQ(-1ULL, test_pool_get_attr(pool, default_pool, DEVPOOL_ATTR_RELEASE_THRESHOLD));
+}
+
+TEST_F(refused, retain_of_what_is_not_a_live_block_of_a_known_pool)
+{
+	__u64 shared = self->names.shared_block;
+	__u64 cached;
+
+	test_err_retain(ENOENT, self->fd, 0);
+	test_err_retain(ENOENT, self->fd, -1ULL);
+	test_err_retain(ENOENT, self->fd, shared + 1);
+	test_err_retain(ENOENT, self->fd, shared - 1);
+	test_err_retain(ENOENT, self->fd, shared + 512);
+	test_err_retain(ENOENT, self->fd, shared ^ (1ULL << 63));
+	test_err_retain(ENOENT, self->fd, shared | (1ULL << 62));
+	/* Of a pool that it does not know */
+	test_err_retain(ENOENT, self->fd, self->other_block);
+	EXPECT_WORLD(self);
+	/* Not even its creator */
+	cached = test_alloc(self->other, self->names.shared, 4096);
+	test_free(self->other, cached);
+	self->world = WORLD(self);
+	test_err_retain(ENOENT, self->fd, cached);
+	test_err_retain(ENOENT, self->other, cached);
+	EXPECT_WORLD(self);
+}
+
+TEST_F(refused, retain_by_whoever_has_a_reference)
+{
+	test_err_retain(EBUSY, self->fd, self->block);
+	test_err_retain(EBUSY, self->other, self->names.shared_block);
+	EXPECT_WORLD(self);
+	test_retain(self->fd, self->names.shared_block);
+	self->world = WORLD(self);
+	test_err_retain(EBUSY, self->fd, self->names.shared_block);
+	test_err_retain(EBUSY, self->other, self->names.shared_block);
+	EXPECT_WORLD(self);
+}
+
+TEST_F(refused, snapshot_for_no_entries)
+{
+	struct devpool_snapshot_entry entry = {};
+
+	test_err_snapshot(EINVAL, self->fd, default_pool, 0, &entry, 0);
+	test_err_snapshot(EINVAL, self->fd, self->id, 0, &entry, 0);
+	test_err_snapshot(EINVAL, self->fd, default_pool, DEVPOOL_SNAPSHOT_DEVICE, &entry, 0);
+	EXPECT_EQ(0, entry.addr);
+	EXPECT_WORLD(self);
+}
+
+TEST_F(refused, snapshot_of_the_device_and_a_pool)
+{
+	struct devpool_snapshot_entry entry = {};
+
+	test_err_snapshot(EINVAL, self->fd, self->id, DEVPOOL_SNAPSHOT_DEVICE, &entry, 1);
+	test_err_snapshot(EINVAL, self->fd, self->other_id, DEVPOOL_SNAPSHOT_DEVICE, &entry, 1);
+	EXPECT_EQ(0, entry.addr);
+	EXPECT_WORLD(self);
+}
+
+TEST_F(refused, views_of_the_device_without_the_capability)
+{
+	struct devpool_snapshot_entry entry = {};
+
+	ASSERT_EQ(0, test_drop_admin());
+	test_err_snapshot(EPERM, self->fd, default_pool, DEVPOOL_SNAPSHOT_DEVICE, &entry, 1);
+	test_err_stats_device(EPERM, self->fd);
+	EXPECT_EQ(0, entry.addr);
+	EXPECT_WORLD(self);
+}
+
 TEST_F(refused, pool_create_of_a_pool_that_exists)
 {
 	test_err_pool_create(EBUSY, self->fd, self->id);
@@ -890,7 +1508,11 @@ TEST_F(refused, any_id_on_a_pool_file)
 	test_err_pool_stat(EINVAL, self->pool, self->id);
 	test_err_empty_cache(EINVAL, self->pool, self->id, DEVPOOL_EMPTY_TRIM);
 	test_err_empty_cache(EINVAL, self->pool, self->id, DEVPOOL_EMPTY_RELEASE);
+	test_err_pool_attr(EINVAL, self->pool, self->id, 0, DEVPOOL_ATTR_LIMIT, 0);
 	FOR_EACH_WRONG_ID(id) {
+		test_err_pool_attr(EINVAL, self->pool, *id, 0, DEVPOOL_ATTR_LIMIT, 0);
+		test_err_pool_attr(EINVAL, self->pool, *id, DEVPOOL_POOL_ATTR_SET,
+				   DEVPOOL_ATTR_LIMIT, MIB);
 		test_err_pool_stat(EINVAL, self->pool, *id);
 		test_err_empty_cache(EINVAL, self->pool, *id, 0);
 	}
@@ -910,16 +1532,27 @@ do {										\
 		       sizeof(_cmd));						\
 } while (0)
 
-/* Attributes come later. */
+/* A reserve comes later; a threshold needs its flag. */
 TEST_F(refused, pool_create_with_attributes)
 {
+	__u64 chunk = self->info.out_chunk;
 	int bit;
 
 	for (bit = 0; bit < 64; bit++) {
-		CREATE_REFUSED(EOPNOTSUPP, limit, 1ULL << bit);
 		CREATE_REFUSED(EOPNOTSUPP, reserve, 1ULL << bit);
-		CREATE_REFUSED(EOPNOTSUPP, release_threshold, 1ULL << bit);
+		CREATE_REFUSED(EINVAL, release_threshold, 1ULL << bit);
 	}
+	CREATE_REFUSED(EINVAL, limit, -1ULL);
+	CREATE_REFUSED(EINVAL, limit, -chunk + 1);
+	EXPECT_WORLD(self);
+}
+
+TEST_F(refused, pool_create_that_is_stable_and_has_a_threshold)
+{
+	test_err_pool_create_opts(EINVAL, self->fd,
+				  .flags = DEVPOOL_POOL_STABLE | DEVPOOL_POOL_THRESHOLD);
+	test_err_pool_create_opts(EINVAL, self->fd, .release_threshold = MIB,
+				  .flags = DEVPOOL_POOL_STABLE | DEVPOOL_POOL_THRESHOLD);
 	EXPECT_WORLD(self);
 }
 
@@ -954,7 +1587,8 @@ TEST_F(refused, pool_create_again_after_a_failure)
 	EXPECT_EQ(0, devpool_pool_create_raw(self->fd, &id, &pool));
 	close(pool);
 	/* Nor by one whose answer could not be copied out */
-	fill(self->page, DEVPOOL_CMD_POOL_CREATE, sizeof(struct devpool_pool_create), id, 0);
+	fill(self->page, DEVPOOL_CMD_POOL_CREATE, sizeof(struct devpool_pool_create),
+	     &self->names);
 	((struct devpool_pool_create *)self->page)->pool = id;
 	ASSERT_EQ(0, mprotect(self->page, TEST_PAGE, PROT_READ));
 	EXPECT_EQ(-EFAULT, devpool_raw(self->fd, DEVPOOL_IOC_POOL_CREATE, self->page));

@@ -161,6 +161,9 @@ TEST_F(params, numbers_that_do_not_parse)
 	EXPECT_BAD("max_pools", "sysmem=64M max_pools=zz");
 	EXPECT_BAD("max_blocks", "sysmem=64M max_blocks=zz");
 	EXPECT_BAD("max_blocks", "sysmem=64M max_blocks=-1");
+	EXPECT_BAD("max_routes", "sysmem=64M max_routes=zz");
+	EXPECT_BAD("max_routes", "sysmem=64M max_routes=");
+	EXPECT_BAD("max_routes", "sysmem=64M max_routes=-1");
 }
 
 /* 2^64 and more is not what it is modulo 2^64. */
@@ -517,6 +520,89 @@ TEST_F(params, most_blocks)
 	test_err_alloc(EDQUOT, fd, default_pool, 512);
 }
 
+/* A retained block is held as one's own is. */
+TEST_F(params, most_blocks_of_a_peer)
+{
+	struct devpool_pool_id id, same;
+	__u64 addr[4], own;
+	int fd, other;
+	int i, pool;
+
+	ASSERT_EQ(0, load("sysmem=64M max_blocks=4"));
+	fd = test_open(0);
+	other = test_open(0);
+	pool = test_pool_create(fd, &id);
+	test_pool_attach(other, pool, &same);
+	for (i = 0; i < 4; i++)
+		addr[i] = test_alloc(fd, id, 512);
+	own = test_alloc(other, default_pool, 512);
+	for (i = 0; i < 3; i++)
+		test_retain(other, addr[i]);
+	test_err_retain(EDQUOT, other, addr[3]);
+	test_err_alloc(EDQUOT, other, id, 512);
+	/* What one has already is another error, whatever the count. */
+	test_err_retain(EBUSY, other, addr[0]);
+	test_err_retain(ENOENT, other, addr[0] + 512 * 100);
+	test_free(other, own);
+	test_retain(other, addr[3]);
+	test_err_alloc(EDQUOT, other, id, 512);
+}
+
+TEST_F(params, most_routes)
+{
+	struct devpool_pool_id id[5], theirs;
+	int fd, other;
+	int i;
+
+	ASSERT_EQ(0, load("sysmem=64M max_routes=4"));
+	fd = test_open(0);
+	other = test_open(0);
+	EXPECT_EQ(4, test_info(fd).out_max_routes);
+	for (i = 0; i < 5; i++)
+		test_pool_create(fd, &id[i]);
+	for (i = 0; i < 3; i++)
+		test_route_begin(fd, id[i], DEVPOOL_SCOPE_ALL);
+	test_route_begin(fd, id[0], DEVPOOL_SCOPE_THREAD);
+	test_err_route_begin(EDQUOT, fd, id[3], DEVPOOL_SCOPE_ALL);
+	test_err_route_begin(EDQUOT, fd, id[3], DEVPOOL_SCOPE_THREAD);
+	EXPECT_EQ(1, test_use_count(fd, id[3]));
+	/* What stands already is another error, and no more than it was. */
+	test_err_route_begin(EBUSY, fd, id[0], DEVPOOL_SCOPE_ALL);
+	EXPECT_EQ(3, test_use_count(fd, id[0]));
+	/* The bound is of a client. */
+	test_pool_create(other, &theirs);
+	test_route_begin(other, theirs, DEVPOOL_SCOPE_ALL);
+	/* One that failed for another reason holds no place. */
+	test_route_end(fd, id[1], DEVPOOL_SCOPE_ALL);
+	for (i = 0; i < 20; i++) {
+		test_err_route_begin(ENOENT, fd, theirs, DEVPOOL_SCOPE_ALL);
+		test_err_route_begin(EBUSY, fd, id[0], DEVPOOL_SCOPE_ALL);
+		test_err_route_begin(EINVAL, fd, default_pool, DEVPOOL_SCOPE_ALL);
+	}
+	test_route_begin(fd, id[3], DEVPOOL_SCOPE_ALL);
+	test_err_route_begin(EDQUOT, fd, id[4], DEVPOOL_SCOPE_ALL);
+	EXPECT_EQ(1, test_use_count(fd, id[4]));
+}
+
+TEST_F(params, no_routes_at_all)
+{
+	struct devpool_pool_id id;
+	int fd, pool;
+
+	ASSERT_EQ(0, load("sysmem=64M max_routes=0"));
+	fd = test_open(0);
+	EXPECT_EQ(0, test_info(fd).out_max_routes);
+	pool = test_pool_create(fd, &id);
+	test_err_route_begin(EDQUOT, fd, id, DEVPOOL_SCOPE_ALL);
+	test_err_route_end(ENOENT, fd, id, DEVPOOL_SCOPE_ALL);
+	close(pool);
+	close(fd);
+	ASSERT_EQ(0, unload());
+	ASSERT_EQ(0, load("sysmem=64M"));
+	fd = test_open(0);
+	EXPECT_EQ(1024, test_info(fd).out_max_routes);
+}
+
 /* F12: not while somebody has it */
 
 TEST_F(params, F12_unload_while_a_device_file_is_open)
@@ -563,6 +649,167 @@ TEST_F(params, F12_unload_while_a_mapping_stands)
 	EXPECT_EQ(-1, test_differs(p, 4 * MIB, 3));
 	munmap(p, 4 * MIB);
 	EXPECT_EQ(0, unload());
+}
+
+/* A pool file of another's, which nobody has open by a descriptor of their own */
+TEST_F(params, F12_unload_while_a_file_is_in_a_socket)
+{
+	struct devpool_pool_id id;
+	int fd, pool;
+	int sock[2];
+
+	ASSERT_EQ(0, load("sysmem=64M"));
+	ASSERT_EQ(0, socketpair(AF_UNIX, SOCK_STREAM, 0, sock));
+	fd = test_open(0);
+	pool = test_pool_create(fd, &id);
+	test_alloc(fd, id, 4 * MIB);
+	ASSERT_EQ(0, test_send_fd(sock[1], pool));
+	close(pool);
+	close(fd);
+	EXPECT_EQ(-EAGAIN, unload());
+	pool = test_receive_fd(sock[0]);
+	ASSERT_LE(0, pool);
+	EXPECT_EQ(4 * MIB, test_resident(pool, default_pool));
+	EXPECT_EQ(-EAGAIN, unload());
+	close(pool);
+	EXPECT_EQ(0, unload());
+}
+
+/* A peer's share outlives the creator, and so does the module. */
+TEST_F(params, F12_unload_while_a_peer_has_a_block)
+{
+	struct devpool_pool_id id;
+	int fd, other, pool;
+	__u64 addr;
+
+	ASSERT_EQ(0, load("sysmem=64M"));
+	fd = test_open(0);
+	other = test_open(0);
+	pool = test_pool_create(fd, &id);
+	test_pool_attach(other, pool, &id);
+	addr = test_alloc(fd, id, 4 * MIB);
+	test_retain(other, addr);
+	close(pool);
+	close(fd);
+	test_pool_put(other, id);
+	EXPECT_EQ(-EAGAIN, unload());
+	EXPECT_EQ(4 * MIB, devpool_sysfs(0, "used"));
+	test_free(other, addr);
+	EXPECT_EQ(0, devpool_sysfs(0, "used"));
+	EXPECT_EQ(-EAGAIN, unload());
+	close(other);
+	EXPECT_EQ(0, unload());
+}
+
+/* Spares, routes, limits and ids are no hindrance once the file is closed. */
+TEST_F(params, F12_unload_after_a_client_that_left_everything)
+{
+	struct devpool_pool_id id[3];
+	int fd, i;
+
+	ASSERT_EQ(0, load("sysmem=64M"));
+	for (i = 0; i < 3; i++) {
+		fd = test_open(0);
+		id[0] = test_pool_id(fd, 0);
+		id[1] = test_pool_id(fd, DEVPOOL_POOL_ID_CAPTURE);
+		test_pool_get(fd, id[0]);
+		test_pool_get(fd, id[1]);
+		close(test_pool_create(fd, &id[2]));
+		test_route_begin(fd, id[0], DEVPOOL_SCOPE_ALL);
+		test_route_begin(fd, id[1], DEVPOOL_SCOPE_THREAD);
+		test_free(fd, test_alloc(fd, default_pool, 6 * MIB));
+		test_alloc(fd, default_pool, 512);
+		test_free(fd, test_alloc(fd, id[0], 6 * MIB));
+		test_empty_cache(fd, id[0], DEVPOOL_EMPTY_TRIM | DEVPOOL_EMPTY_KEEP_PHYSICAL, 0);
+		test_pool_put(fd, id[1]);
+		test_limit(fd, MIB);
+		EXPECT_EQ(-EAGAIN, unload());
+		close(fd);
+	}
+	EXPECT_EQ(0, devpool_sysfs(0, "used"));
+	EXPECT_EQ(0, devpool_sysfs(0, "pools"));
+	EXPECT_EQ(0, unload());
+}
+
+/* Views are not uses: what they show goes, and a read says so. */
+TEST_F(params, F12_unload_while_somebody_looks_at_it)
+{
+	char text[4096];
+	int fd, sysfs;
+
+	ASSERT_EQ(0, load("sysmem=64M"));
+	fd = test_open(0);
+	test_alloc(fd, default_pool, 512);
+	sysfs = open("/sys/class/devpool/devpool0/used", O_RDONLY | O_CLOEXEC);
+	ASSERT_LE(0, sysfs);
+	ASSERT_LT(0, read(sysfs, text, sizeof(text)));
+	close(fd);
+	EXPECT_EQ(0, unload());
+	EXPECT_EQ(-1, pread(sysfs, text, sizeof(text), 0));
+	EXPECT_EQ(ENODEV, errno);
+	close(sysfs);
+	ASSERT_EQ(0, load("sysmem=64M"));
+	EXPECT_EQ(0, devpool_sysfs(0, "used"));
+}
+
+#define DEBUGFS "/sys/kernel/debug/devpool/devpool0/pools"
+
+/* The module's own code is at work as long as this file is open. */
+TEST_F(params, F12_unload_while_the_debug_file_is_open)
+{
+	char text[4096];
+	int fd, debug;
+	int ret;
+
+	ASSERT_EQ(0, load("sysmem=64M"));
+	debug = open(DEBUGFS, O_RDONLY | O_CLOEXEC);
+	if (debug < 0)
+		SKIP(return, "there is no debugfs");
+	fd = test_open(0);
+	EXPECT_LT(0, read(debug, text, sizeof(text)));
+	close(fd);
+	ret = unload();
+	EXPECT_TRUE(!ret || ret == -EAGAIN)
+		TH_LOG("%d", ret);
+	read(debug, text, sizeof(text));
+	close(debug);
+	if (ret)
+		EXPECT_EQ(0, unload());
+	EXPECT_NE(0, access(DEBUGFS, F_OK));
+}
+
+#define EVENTS "/sys/kernel/tracing/events/devpool"
+
+static int write_to(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
+	int ret;
+
+	if (fd < 0)
+		return -errno;
+	ret = write(fd, text, strlen(text)) < 0 ? -errno : 0;
+	close(fd);
+	return ret;
+}
+
+/* Whoever listens does not hold it, and hears nothing of the next one. */
+TEST_F(params, F12_unload_while_its_events_are_traced)
+{
+	int i;
+
+	test_catch();
+	ASSERT_EQ(0, load("sysmem=64M"));
+	if (access(EVENTS, F_OK))
+		SKIP(return, "there is no tracefs");
+	ASSERT_EQ(0, unload());
+	EXPECT_NE(0, access(EVENTS, F_OK));
+	for (i = 0; i < 3; i++) {
+		ASSERT_EQ(0, load("sysmem=64M"));
+		ASSERT_EQ(0, write_to(EVENTS "/enable", "1"));
+		EXPECT_EQ(0, live_with(2 * MIB));
+		EXPECT_EQ(0, unload());
+		EXPECT_NE(0, access(EVENTS, F_OK));
+	}
 }
 
 /* The worker may be in the middle of it. */

@@ -160,6 +160,45 @@ static bool is_filled(const void *p, size_t bytes, unsigned char value)
 	return true;
 }
 
+/* As devpoolctl prints it */
+static void name_pool(char *name, size_t room, struct devpool_pool_id id)
+{
+	snprintf(name, room, " %" PRIu64 ":%" PRIu64 " ", (uint64_t)id.first, (uint64_t)id.second);
+}
+
+/*
+ * What devpoolctl shows an administrator meanwhile. Where it is not installed
+ * there is nothing to promise.
+ */
+static void show_pools(struct devpool_pool_id one, struct devpool_pool_id other)
+{
+	char command[128], names[2][48], line[512];
+	bool found[2] = {};
+	int status, i;
+	FILE *p;
+
+	name_pool(names[0], sizeof(names[0]), one);
+	name_pool(names[1], sizeof(names[1]), other);
+	snprintf(command, sizeof(command), "command -v devpoolctl >/dev/null || exit 127\n"
+		 "devpoolctl pools devpool%u 2>&1", device);
+	printf("\n");
+	fflush(stdout);
+	p = popen(command, "r");
+	if (!p)
+		die("popen: %s", strerror(errno));
+	while (fgets(line, sizeof(line), p)) {
+		printf("  %s", line);
+		for (i = 0; i < 2; i++)
+			found[i] |= !!strstr(line, names[i]);
+	}
+	status = pclose(p);
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
+		return;
+	printf("\n");
+	promise(!status && found[0] && found[1], "devpoolctl shows both pools, and whose they are");
+	printf("\n");
+}
+
 /* The trace: devpool-replay is the tool for that; this one trusts the file. */
 
 struct row {
@@ -288,6 +327,7 @@ static void act_one(struct devpool *dev, const struct devpool_info *info, const 
 	play(dev, pool, &trace, divide);
 	played = stat_of(pool);
 	free_rest(dev, &trace);
+	show_pools(devpool_pool_id(neighbour), id);
 
 	before = stat_of(pool);
 	neighbour_before = stat_of(neighbour);

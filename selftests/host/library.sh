@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 #
 # TAP test of the library as others get it: builds and installs it into a folder
-# of its own and looks from outside. No device, no module. Needs a C and a C++
-# compiler (CC, CXX), make, binutils and pkg-config.
+# of its own and looks from outside; compares the manual to it. No device, no module.
+# Needs a C and a C++ compiler (CC, CXX), make, binutils, pkg-config and mandoc.
 set -u
 
 top=$(realpath "$(dirname "$0")/../..")
@@ -55,7 +55,7 @@ cflags()
 }
 
 echo "TAP version 13"
-echo "1..16"
+echo "1..21"
 
 run env -u MAKEFLAGS -u MAKEOVERRIDES make -C "$top/lib" OUT="$tmp/out.d" PREFIX="$prefix" \
 	WERROR=1 CC="$CC" all install
@@ -73,7 +73,7 @@ sed -n 's/^\t\(devpool[a-z_]*\);$/\1/p' "$top/lib/libdevpool.map" | sort >map
 # Of the preprocessed header, what is declared and not defined.
 echo '#include <devpool.h>' | $CC -E -P -I"$prefix/include" - | tr '\n' ' ' |
 	sed 's/;/;\n/g' | sed -n 's/.*\<\(devpool_[a-z_]*\)(.*) *\(__attribute__.*\)\?;$/\1/p' |
-	grep -v -e '^devpool_auto' | sort -u >declared
+	grep -v -e '^devpool_auto' -e '^devpool_snapshot_fn$' | sort -u >declared
 same map exported
 result "the map names what the library exports"
 same declared exported
@@ -187,4 +187,73 @@ LD_LIBRARY_PATH=$prefix/lib DEVPOOL_DEVICE=$tmp/none ./first >out 2>&1
 [ $? = 1 ] && [ ! -s out ]
 result "without a device it fails, and the library prints nothing"
 
-[ $failed -eq 0 ] && [ $number -eq 16 ]
+# shellcheck disable=SC2086,SC2046
+run $CXX $WARN -std=c++17 "$top/lib/examples/raii.cc" -o raii $(cflags --cflags --libs) &&
+	! LD_LIBRARY_PATH=$prefix/lib DEVPOOL_DEVICE=$tmp/none ./raii >out 2>&1 &&
+	grep -qx 'No such file or directory' out && run test "$(wc -l <"$top/lib/examples/raii.cc")" -le 40
+result "the C++ example builds, throws without a device, and has at most 40 lines"
+
+# The manual. page NAME: where it is written, through .so
+man=$top/Documentation/man
+page()
+{
+	target=$(sed -n 's/^\.so //p' "$man/man3/$1.3")
+	echo "$man/${target:-man3/$1.3}"
+}
+
+# rendered PAGE: as it is read, with lines as long as they like to be
+rendered()
+{
+	mandoc -T ascii -O width=1000 "$1" | sed "s/.$(printf '\b')//g"
+}
+
+: >out
+while read -r f; do
+	[ -e "$man/man3/$f.3" ] || { echo "$f has no page" >>out; continue; }
+	[ -e "$(page "$f")" ] || { echo "$f.3 names a page that is not there" >>out; continue; }
+	rendered "$(page "$f")" | sed -n '/^NAME/,/^SYNOPSIS/p' | grep -qw "$f" ||
+		echo "$f is not among the names of its page" >>out
+done <exported
+[ -s exported ] && [ ! -s out ]
+result "every function has its page of the manual"
+
+: >out
+for p in "$man"/man3/*.3; do
+	f=$(basename "$p" .3)
+	grep -qx "$f" exported || [ "$f" = libdevpool ] ||
+		echo "$f.3: there is no such function" >>out
+done
+[ ! -s out ]
+result "there is no page without its function"
+
+# prototypes: those of the text on stdin, each in a line
+prototypes()
+{
+	grep -v '^#' | tr -s '\n\t ' ' ' | sed 's/;/;\n/g' | sed -n \
+		-e 's/ *__attribute__((warn_unused_result))//' -e 's/^.*[{}>"] *//' \
+		-e 's/^ *//' -e '/^\(int\|void\|struct\|typedef\) .*devpool_.*);$/p'
+}
+echo '#include <devpool.h>' | $CC -E -P -I"$prefix/include" - | prototypes |
+	grep -v '^static' | sort -u >header.proto
+for p in "$man"/man3/*.3; do
+	[ "$(page "$(basename "$p" .3)")" != "$p" ] ||
+		rendered "$p" | sed -n '/^SYNOPSIS/,/^DESCRIPTION/p' | prototypes
+done | sort >man.proto
+same header.proto man.proto
+result "each prototype is in the manual, once and as in the header"
+
+: >out
+checked=0
+for p in "$man"/man3/*.3; do
+	sed -n '/^\.SH EXAMPLES/,$p' "$p" | sed -n '/^\.EX/,/^\.EE/p' | grep -v '^\.E' |
+		sed -e 's/\\-/-/g' -e 's/\\e/\\/g' >example.c
+	[ -s example.c ] || continue
+	checked=$((checked + 1))
+	# shellcheck disable=SC2086,SC2046
+	$CC -Wall -Wextra -Werror -c example.c -o example.o $(cflags --cflags) >>out 2>&1 ||
+		echo "the example of $p does not compile" >>out
+done
+[ $checked -ge 5 ] && [ ! -s out ]
+result "the examples of the manual compile"
+
+[ $failed -eq 0 ] && [ $number -eq 21 ]

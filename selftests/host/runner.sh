@@ -4,6 +4,7 @@
 # Tests the VM's runner: whatever goes wrong in a run must end as a failure,
 # and as the right one. Runs suite.sh with made-up tests and a module of its
 # own (selftests/modules/warn), so that a broken devpool changes nothing here.
+# What only debug kernels need of it is fed with made-up logs.
 
 set -u -o pipefail
 . "$(dirname "$0")/../../scripts/lib.sh"
@@ -142,7 +143,7 @@ echo 1 >/sys/module/warn/parameters/at_unload
 echo ok 1 fine
 EOT
 
-echo 1..27
+echo 1..41
 
 suite "good 10"
 ok "a good run passes" only_passes
@@ -213,3 +214,68 @@ ok "what is allowed with a reason is no splat, the rest is" \
 echo 'BUG: known' >"$tmp/allow"
 ok "what is allowed without a reason is an error" \
 	not vm_allowed "$tmp/allow"
+
+# The list of tests
+
+# listed KERNEL LINE: what comes of it there
+listed()
+{
+	echo "$2" | awk -v kernel="$1" -v usual=60 -f "$TOP/selftests/vm/list.awk"
+}
+
+# unlisted LINE WHY
+unlisted()
+{
+	[ "$(echo "$1" | awk -v check=1 -f "$TOP/selftests/vm/list.awk")" = "tests.list: a: $2" ]
+}
+
+ok "a test has the usual time" [ "$(listed 6.12 a)" = "a 60" ]
+ok "or its own" [ "$(listed 6.12 "a 100 2000")" = "a 100" ]
+ok "and on a debug kernel ten times that" [ "$(listed 6.12-kasan "a 100")" = "a 1000" ]
+ok "or its own for there" [ "$(listed 6.12-kasan "a 100 2000")" = "a 2000" ]
+ok "a test that is not for stock kernels does not run there" \
+	[ -z "$(listed 6.12 "a no 100 # why")" ]
+ok "nor one that is not for debug kernels there" [ -z "$(listed 6.12-kasan "a 60 no # why")" ]
+ok "what does not run somewhere needs a reason" unlisted "a no" "no reason is given"
+ok "what runs nowhere is an error" unlisted "a no no # why" "runs nowhere"
+
+# Reports of races
+
+race()
+{
+	printf '[ 1.0] %s\n' ===================================== \
+		"BUG: KCSAN: data-race in a / b" "" "write to 0x1 of 8 bytes by task 1 on cpu 0:" \
+		" a+0x1/0x2" " $1" ===================================== "$2" |
+		awk -f "$TOP/selftests/vm/kcsan.awk" | grep -c -E -f <(vm_patterns "$TOP/selftests/vm/deny")
+}
+
+ok "a race in a module counts" [ "$(race "c+0x1/0x2 [devpool]" fine)" = 1 ]
+ok "a race of the kernel's own does not" [ "$(race "c+0x1/0x2" fine)" = 0 ]
+ok "what comes behind it does" [ "$(race "c+0x1/0x2" WARNING:)" = 1 ]
+
+# KUnit
+
+# kunit KTAP: what kunit.sh makes of it, when loading the module leaves it
+kunit()
+{
+	rm -rf "$tmp/kunit"
+	mkdir -p "$tmp/kunit/bin" "$tmp/kunit/results"
+	printf %b "$1" >"$tmp/kunit/ktap"
+	printf '#!/bin/sh\nmkdir %q; cp %q %q\n' "$tmp/kunit/results/a" "$tmp/kunit/ktap" \
+		"$tmp/kunit/results/a/results" >"$tmp/kunit/bin/insmod"
+	printf '#!/bin/sh\n' >"$tmp/kunit/bin/rmmod"
+	chmod +x "$tmp"/kunit/bin/*
+	PATH=$tmp/kunit/bin:$PATH DEVPOOL_KUNIT_KO=x KUNIT_RESULTS=$tmp/kunit/results \
+		"$TOP/selftests/kunit.sh" | grep -v '^#'
+}
+
+inner='    KTAP version 1\n    # Subtest: a\n'
+ok "a case of KUnit's is a result" \
+	[ "$(kunit "KTAP version 1\n1..1\n$inner    1..1\n    ok 1 x\nok 1 a\n")" = \
+	  $'ok 1 a.x\n1..1' ]
+ok "a suite without a plan fails" \
+	[ "$(kunit "KTAP version 1\n1..1\n$inner    ok 1 x\nok 1 a\n")" = \
+	  $'ok 1 a.x\nnot ok 2 a: no plan\n1..2' ]
+ok "and so does one that does not end" \
+	[ "$(kunit "KTAP version 1\n1..1\n$inner    1..2\n    ok 1 x\n")" = \
+	  $'ok 1 a.x\nnot ok 2 a: a plan of 2, but 1 results\nnot ok 3 a suite that did not end\n1..3' ]
