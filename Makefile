@@ -23,6 +23,34 @@ selftests: lib
 	$(if $(KSFT_DIR),,@KERNELS= scripts/setup.sh)
 	$(MAKE) -C selftests OUT=$(CURDIR)/build/selftests LIBOUT=$(CURDIR)/build/lib
 
+# Into DESTDIR: all but the module. What is put there is noted, so that uninstall,
+# with the same variables, leaves nothing.
+PREFIX ?= /usr/local
+MANDIR ?= $(PREFIX)/share/man
+manifest = $(PREFIX)/lib/devpool/manifest
+
+install: lib tools
+	@stage=$$(mktemp -d) && trap 'rm -rf "$$stage"' EXIT && \
+	$(MAKE) -s -C lib install OUT=$(CURDIR)/build/lib DESTDIR="$$stage" && \
+	$(MAKE) -s -C tools install OUT=$(CURDIR)/build/tools \
+		LIBOUT=$(CURDIR)/build/lib DESTDIR="$$stage" && \
+	for page in Documentation/man/man*/*.[0-9]; do \
+		install -D -m 644 $$page "$$stage$(MANDIR)/$${page#Documentation/man/}" || exit; \
+	done && \
+	DESTDIR="$(DESTDIR)" scripts/install.sh add "$$stage" $(manifest)
+
+uninstall:
+	@DESTDIR="$(DESTDIR)" scripts/install.sh remove $(manifest)
+
+modules_install:
+	$(MAKE) -C $(KDIR) M=$(CURDIR) modules_install
+
+dkms:
+	@DKMSSRC="$(DKMSSRC)" DKMSFLAGS="$(DKMSFLAGS)" scripts/dkms.sh add
+
+dkms-remove:
+	@DKMSSRC="$(DKMSSRC)" DKMSFLAGS="$(DKMSFLAGS)" scripts/dkms.sh remove
+
 clean:
 	rm -rf build
 	$(if $(wildcard $(KDIR)),$(MAKE) -C $(KDIR) M=$(CURDIR) clean)
@@ -35,7 +63,7 @@ help:
 # sign, which is the shell's in the VM and not make's: it goes as it is written.
 unexport CMD
 export VM_CMD := $(value CMD)
-series = $(lastword $(or $(KERNELS),6.12))
+series = $(lastword $(or $(KERNELS),$(if $(filter-out 0 no,$(DEBUG)),6.12-kasan,6.12)))
 
 run-setup: script = scripts/setup.sh --update
 run-vm:    script = KERNELS=$(series) scripts/setup.sh && \
@@ -43,11 +71,18 @@ run-vm:    script = KERNELS=$(series) scripts/setup.sh && \
 run-demo:  script = selftests/vm/demo.sh
 run-bench: script = selftests/vm/bench.sh
 run-check: script = selftests/vm/check.sh
+run-check-debug: script = selftests/vm/check.sh --debug
+run-coverage: script = selftests/vm/coverage.sh
+run-bench-docs:    script = selftests/bench/document.sh
+run-bench-compare: script = selftests/bench/compare.sh
 run-lint:  script = scripts/lint.sh
+run-mutants: script = selftests/mutants/run.sh
+run-docs:  script = scripts/docs.sh
 
 # make answers 2 to whatever fails; these end with the status of what they ran,
 # by a function that make has to be given first. Without a compiler it is 2.
-exact := setup vm demo bench check lint
+exact := setup vm demo bench bench-docs bench-compare check check-debug coverage lint docs \
+	mutants
 status := build/.status.$(shell echo $$PPID)
 
 $(exact:%=run-%): run-%:
@@ -62,4 +97,5 @@ $(exact): %: run-%
 		$(result:0=),$(eval -load build/make-exit.so(exit_gmk_setup))$(exit-with $(result)))
 	@exit $(result)
 
-.PHONY: all modules lib tools selftests clean help $(exact) $(exact:%=run-%)
+.PHONY: all modules lib tools selftests clean help install uninstall modules_install \
+	dkms dkms-remove $(exact) $(exact:%=run-%)

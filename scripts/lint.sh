@@ -16,7 +16,7 @@ set -u -o pipefail
 . "$(dirname "$0")/lib.sh"
 
 export KERNELS=${KERNELS:-6.1 6.12}
-read -ra CHECKS <<<"text spdx shellcheck codespell checkpatch kernel-doc comments header commands readme programs $KERNELS"
+read -ra CHECKS <<<"text spdx shellcheck codespell checkpatch kernel-doc comments header commands interfaces readme man docs programs $KERNELS"
 IGNORES=$TOP/scripts/lint-ignore
 OUT=$TOP/build/lint
 MAX_BYTES=500000
@@ -244,14 +244,70 @@ check_commands()
 			uapi/linux/devpool.h || echo "uapi/linux/devpool.h: has no DEVPOOL_IOC_$name"
 		grep -qE "^DEVPOOL_CMD_$name\$" Documentation/userspace-api/devpool.rst ||
 			echo "Documentation/userspace-api: no section has the title DEVPOOL_CMD_$name"
-		grep -rqE --include='*.[ch]' "DEVPOOL_(CMD|IOC)_$name\>" selftests ||
-			echo "selftests: nothing uses DEVPOOL_CMD_$name"
+		grep -qE "^\.BR? .*DEVPOOL_IOC_$name\>" Documentation/man/man4/devpool.4 ||
+			echo "Documentation/man: devpool.4 says nothing of DEVPOOL_IOC_$name"
+		grep -qE "^	\.nr = DEVPOOL_CMD_$name,\$" selftests/negative.c ||
+			echo "selftests/negative.c: its table has no DEVPOOL_CMD_$name"
+		grep -lE "DEVPOOL_(CMD|IOC)_$name\>|\<test_(err_)?${name,,}[a-z_]*\(" selftests/*.c |
+			grep -qv '/negative\.c$' ||
+			echo "selftests: nothing but negative.c uses DEVPOOL_CMD_$name"
 	done
 	grep -rnoE 'DEVPOOL_(CMD|IOC)_[A-Z_]*[A-Z]\>' Documentation README.md CHANGES |
 		while IFS= read -r name; do
 			grep -qxF "${name##*_CMD_}" <<<"$have" || grep -qxF "${name##*_IOC_}" <<<"$have" ||
 				echo "$name: there is no such command"
 		done
+}
+
+# described WHAT HAVE WHERE SAID: two lists, sorted, that have to be the same
+described()
+{
+	[ -n "$2" ] || echo "kmod: no $1 is found"
+	comm -23 <(echo "$2") <(echo "$4") | sed "/./s|^|$3: says nothing of the $1 |"
+	comm -13 <(echo "$2") <(echo "$4") | sed "/./s|^|$3: there is no $1 |"
+}
+
+# section FILE TITLE LINE: what is below that title, underlined with that character
+section()
+{
+	awk -v title="$2" -v line="$3" '
+	$0 ~ "^" line line line "+$" { on = last == title }
+	on { print }
+	{ last = $0 }' "$1"
+}
+
+# So is what the module shows otherwise: what there is, and no more.
+check_interfaces()
+{
+	local doc=Documentation/userspace-api/devpool.rst abi=Documentation/ABI/testing have f
+
+	have=$(sed -nE 's/^static (DEVICE|CLASS)_ATTR_[A-Z]+\(([a-z_]+)\);/\2/p' kmod/*.c | sort)
+	described "sysfs file" "$have" $abi/sysfs-class-devpool \
+		"$(sed -nE 's|^What:.*/sys/class/devpool/(devpool<N>/)?||p' $abi/sysfs-class-devpool | sort)"
+	described "sysfs file" "$have" $doc \
+		"$(section $doc sysfs - | grep -oP '``\K[a-z_]+(?=``)' | sort -u)"
+	described "sysfs file" "$have" Documentation/man/man4/devpool.4 \
+		"$(sed -n '/^\.RS/,/^\.RE/p' Documentation/man/man4/devpool.4 | sed -n '/^\.TP/{n;p}' |
+		   sed -e 's/^\.[A-Z]* //' -e 's/ ", " /\n/' | sort)"
+
+	have=$(sed -n 's/.*debugfs_create_file("\([a-z_]*\)".*/\1/p' kmod/*.c | sort)
+	described "debugfs file" "$have" $abi/debugfs-devpool \
+		"$(sed -n 's|^What:.*/sys/kernel/debug/devpool/devpool<N>/||p' $abi/debugfs-devpool | sort)"
+
+	have=$(sed -nE 's/^module_param(_named)?\(([a-z_]+),.*/\2/p' kmod/*.c | sort)
+	described "module parameter" "$have" $doc \
+		"$(section $doc "Module parameters" = | sed -n 's/^``\([a-z_]*\)=``.*/\1/p' | sort)"
+	for f in $have; do
+		grep -q "\`$f=" README.md || echo "README.md: says nothing of the module parameter $f"
+	done
+
+	have=$(grep -ohP '"\Kdevpool-[a-z-]+(?=:)' kmod/*.c | sort -u)
+	described "fdinfo key" "$have" $doc \
+		"$(section $doc fdinfo - | grep -oP '\bdevpool-[a-z-]+' | sort -u)"
+
+	have=$(sed -nE 's/^(DEFINE_EVENT\([a-z_]+, |TRACE_EVENT\()(devpool_[a-z_]+),$/\2/p' kmod/trace.h | sort)
+	described "trace event" "$have" $doc \
+		"$(section $doc "Trace events" - | sed -n 's/^\(devpool_[a-z_]*\) .*/\1/p' | sort)"
 }
 
 # What README shows is what there is.
@@ -268,6 +324,29 @@ check_readme()
 	grep -oP '\]\(\K[^)#:]+(?=\))' README.md | while IFS= read -r t; do
 		[ -e "$t" ] || echo "README.md: there is no $t"
 	done
+}
+
+# Pages of the manual, as two programs read them. A page that only names another
+# one is fine if that is there.
+check_man()
+{
+	local p to
+
+	files '^Documentation/man/.*\.[0-9]$' | while IFS= read -r p; do
+		to=$(sed -n 's/^\.so //p' "$p")
+		if [ -n "$to" ]; then
+			[ -f "Documentation/man/$to" ] || echo "$p: there is no $to"
+			continue
+		fi
+		mandoc -T lint -W style "$p"
+		groff -man -Tutf8 -ww -z "$p" 2>&1
+	done
+}
+
+# What Sphinx and kernel-doc say of the pages
+check_docs()
+{
+	"$TOP/scripts/docs.sh" >/dev/null || echo "Documentation: there were warnings"
 }
 
 # The module with W=1 and sparse, in a copy, from nothing: make says no warning
@@ -321,7 +400,10 @@ findings()
 	comments)	check_comments ;;
 	header)		check_header ;;
 	commands)	check_commands ;;
+	interfaces)	check_interfaces ;;
 	readme)		check_readme ;;
+	man)		check_man ;;
+	docs)		check_docs ;;
 	programs)	check_programs ;;
 	*)		check_module "$1" ;;
 	esac

@@ -8,18 +8,24 @@
 #
 #	setup.sh		fetches what is missing, nothing else
 #	setup.sh --update	also looks for newer kernels (make setup)
+#	setup.sh --bench	also what only make bench needs
+#	setup.sh --cached NAME	is that kernel in the cache? Fetches nothing
 #
-# KERNELS	the series that are needed (default: 6.1 6.12)
+# KERNELS	the series that are needed (default: 6.1 6.12), or debug kernels:
+#		a series and the name of a file in selftests/debug, as 6.12-kasan.
+#		They are built from Debian's source, which takes a while
 # SETUP=no	fetches and installs nothing, lists what is missing
 #
 # The cache (${XDG_CACHE_HOME:-~/.cache}/devpool):
 #
 #	unpacked/NAME-HASH	a kernel or the source files; HASH is that of the
-#				packages' contents and of the way they are unpacked
+#				packages' contents and of the way they are
+#				unpacked, or configured and built
 #	kernels/SERIES, source	links to the newest of them
 #
-# A folder is unpacked under a temporary name and renamed, so what is there is
-# whole. Exit status: 0, or 4 if something is missing and could not be had.
+# A folder is made under a temporary name and renamed, so what is there is whole.
+# All of it may be deleted at any time. Exit status: 0, or 4 if something is
+# missing and could not be had.
 
 set -eu -o pipefail
 . "$(dirname "$0")/lib.sh"
@@ -28,6 +34,7 @@ KERNELS=${KERNELS-6.1 6.12}
 SETUP=${SETUP:-yes}
 UPDATE=no
 [ "${1:-}" != --update ] || UPDATE=yes
+DEBUG=$TOP/selftests/debug
 
 # Counts up when what unpack_* leave behind changes: part of the key.
 RECIPE=1
@@ -35,16 +42,24 @@ RECIPE=1
 PACKAGES=(
 	# the module: the compiler of both stock kernels, and what kbuild runs
 	gcc gcc-12 libc6-dev make bc bison flex perl libelf-dev dwarves kmod xz-utils
-	# library and tools; the headers are to be good C++ too
-	g++ pkg-config
+	# library and tools; the headers are to be good C++ too, and good for 32 bits
+	g++ gcc-multilib pkg-config abigail-tools
 	# the VM
-	qemu-system-x86 busybox-static cpio
+	qemu-system-x86 busybox-static cpio jq
+	# make install, as its test looks at it
+	dkms man-db
 	# make lint
-	sparse codespell shellcheck python3
+	sparse codespell shellcheck python3 mandoc groff-base
+	# make docs
+	python3-sphinx
 )
+# With a debug kernel: make coverage
+DEBUG_PACKAGES=(gcovr)
+# The plots of make bench
+[ "${1:-}" != --bench ] || PACKAGES+=(gnuplot-nox)
 
 # What is taken out of the kernel's source package: the harness of the tests,
-# and what make lint runs.
+# and what make lint and make docs run.
 SOURCE=linux-source-6.12
 SOURCE_FILES=(
 	tools/testing/selftests/kselftest_harness.h
@@ -83,13 +98,34 @@ missing_packages()
 	done
 }
 
+is_debug()
+{
+	[[ $1 = *-* ]]
+}
+
+# recipe KERNEL: a hash of how a debug kernel is configured and built
+recipe()
+{
+	{
+		cat "$DEBUG/base.config" "$DEBUG/${1#*-}.config" "$TOP/scripts/debug-kernel.sh"
+		gcc --version || true
+	} 2>/dev/null | sha256sum | cut -c 1-12
+}
+
+# cached KERNEL: is it there, and as it is to be built now?
+cached()
+{
+	[ -e "$CACHE/kernels/$1/release" ] || return
+	! is_debug "$1" || [ "$(cat "$CACHE/kernels/$1/recipe")" = "$(recipe "$1")" ]
+}
+
 # One line for each thing that is not in the cache.
 missing_files()
 {
 	local k
 
 	for k in $KERNELS; do
-		[ -e "$CACHE/kernels/$k/release" ] || echo "kernel $k"
+		cached "$k" || echo "kernel $k"
 	done
 	[ -e "$CACHE/source/release" ] || echo "files of $SOURCE"
 }
@@ -259,6 +295,35 @@ unpack_kernel()
 	publish "$d" "$name" "kernels/$series"
 }
 
+# The source is some 1.5 GB and goes when the kernel is built.
+build_debug()
+{
+	local kernel=$1 name=${1#*-} source=linux-source-${1%%-*} d
+
+	d=$kernel-$(key "$source")-$(recipe "$kernel")
+	if [ -e "$CACHE/unpacked/$d/release" ]; then
+		link "$d" "kernels/$kernel"
+		return
+	fi
+
+	download "$source"
+	say "building the kernel $kernel; with two processors this takes some 15 minutes"
+	mkdir -p "$TMP/source" "$TMP/$d"
+	dpkg-deb --fsys-tarfile "$TMP"/deb/*.deb |
+		tar -xO "./usr/src/$source.tar.xz" | xz -dc -T0 |
+		tar -x -C "$TMP/source" --strip-components=1 --exclude='*/Documentation/*/*' \
+			--exclude='*/tools/testing' ||
+		die_setup "cannot unpack $source"
+	rm -rf "$TMP/deb"
+	if ! "$TOP/scripts/debug-kernel.sh" "$name" "$TMP/source" "$TMP/$d" >"$TMP/build.log" 2>&1; then
+		tail -n 30 "$TMP/build.log" >&2
+		die_setup "the kernel $kernel does not build"
+	fi
+	recipe "$kernel" >"$TMP/$d/recipe"
+	publish "$TMP/$d" "$d" "kernels/$kernel"
+	rm -rf "$TMP/source"
+}
+
 unpack_source()
 {
 	local name d
@@ -301,12 +366,16 @@ prune()
 
 main()
 {
-	local k missing
+	local k missing debug=no
 
 	for k in $KERNELS; do
-		[[ $k =~ ^[0-9]+\.[0-9]+$ ]] ||
+		[[ $k =~ ^[0-9]+\.[0-9]+(-[a-z]+)?$ ]] ||
 			die_setup "KERNELS: '$k' is not a kernel series such as 6.12"
+		is_debug "$k" || continue
+		[ -e "$DEBUG/${k#*-}.config" ] || die_setup "KERNELS: there is no debug kernel '$k'"
+		debug=yes
 	done
+	[ $debug = no ] || PACKAGES+=("${DEBUG_PACKAGES[@]}")
 	missing=$(missing_packages | sed 's/^/package /'; missing_files)
 	if [ -z "$missing" ] && [ $UPDATE = no ]; then
 		return
@@ -340,8 +409,12 @@ main()
 	add_security
 	install_packages
 	for k in $KERNELS; do
-		if [ $UPDATE = yes ] || [ ! -e "$CACHE/kernels/$k/release" ]; then
-			unpack_kernel "$k"
+		if [ $UPDATE = yes ] || ! cached "$k"; then
+			if is_debug "$k"; then
+				build_debug "$k"
+			else
+				unpack_kernel "$k"
+			fi
 		fi
 		say "kernel $k: $(kernel_release "$k")"
 	done
@@ -351,4 +424,8 @@ main()
 	prune
 }
 
-main
+if [ "${1:-}" = --cached ]; then
+	cached "$2"
+else
+	main
+fi

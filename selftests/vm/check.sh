@@ -2,25 +2,41 @@
 # SPDX-License-Identifier: GPL-2.0-only
 #
 # make check: every test on every supported stock kernel, then the tests that
-# run on this machine (selftests/host).
+# run on this machine (selftests/host). make check-debug, which is check.sh
+# --debug: the tests on the debug kernels, in a VM each at the same time, then
+# the tests of these kernels (selftests/debug).
 #
-#	KERNELS		6.1 6.12
+#	KERNELS		6.1 6.12, or 6.12-kasan 6.12-kcsan
 #	TESTS		only these, by name: programs, scripts, host tests
 #	ARGS		for the test programs, e.g. '-t NAME'
 #	PARAMS		the module's parameters
 #	TRACES		a folder with traces to add to those in selftests/traces
+#	NO_SKIP=yes	a skipped test has failed
 #
 # Ends with the line "N passed, N failed, N skipped". Exit status: 0; 1 for a
-# failed test; 4 for a failed set-up. Logs and TAP are in build/results.
+# failed test; 4 for a failed set-up. Logs and TAP are in build/results, those of
+# check-debug in build/results/debug.
 
 set -u -o pipefail
 . "$(dirname "$0")/../../scripts/lib.sh"
 
-export KERNELS=${KERNELS:-6.1 6.12}
+DEBUG=no
+[ "${1:-}" != --debug ] || DEBUG=yes
+if [ $DEBUG = yes ]; then
+	KERNELS=${KERNELS:-6.12-kasan 6.12-kcsan}
+else
+	KERNELS=${KERNELS:-6.1 6.12}
+fi
+export KERNELS
 # Two devices of memory, one of them small enough to fill up, and one of none.
 PARAMS=${PARAMS-sysmem=256M,64M null=64T}
 RESULTS=$TOP/build/results
 SELF=$TOP/selftests
+HOST=$SELF/host
+if [ $DEBUG = yes ]; then
+	RESULTS=$RESULTS/debug
+	HOST=$SELF/debug
+fi
 HOST_TIMEOUT=900
 
 wanted()
@@ -38,31 +54,31 @@ wanted()
 # like one that passes.
 check_list()
 {
+	awk -v check=1 -f "$SELF/vm/list.awk" "$SELF/tests.list" | sed 's/^/fail /'
 	diff <(sed -e 's/#.*//' -e '/^[ \t]*$/d' -e 's/[ \t].*//' "$SELF/tests.list" | sort) \
 	     <(cd "$TOP/build/selftests" && find . -maxdepth 1 -type f -perm -u+x -printf '%f\n' | sort) |
 		sed -n -e 's/^< \(.*\)/fail tests.list: \1: there is no such test/p' \
 		       -e 's/^> \(.*\)/fail tests.list: \1: not in the list/p'
 }
 
-# "NAME SECONDS" for each test that is wanted
+# list KERNEL: "NAME SECONDS" for each test that is wanted and runs there
 list()
 {
-	local name seconds default
+	local usual
 
-	default=$(sed -n 's/^timeout=//p' "$SELF/settings")
-	while read -r name seconds; do
-		case $name in
-		'' | \#*) continue ;;
-		esac
-		! wanted "$name" || echo "$name ${seconds:-$default}"
-	done <"$SELF/tests.list"
+	usual=$(sed -n 's/^timeout=//p' "$SELF/settings")
+	awk -v kernel="$1" -v usual="$usual" -f "$SELF/vm/list.awk" "$SELF/tests.list" |
+		while read -r name seconds; do
+			! wanted "$name" || echo "$name $seconds"
+		done
 }
 
+# host_tests FOLDER: those that run on this machine
 host_tests()
 {
 	local f
 
-	for f in "$SELF"/host/*.sh; do
+	for f in "$1"/*.sh; do
 		[ ! -x "$f" ] || ! wanted "$(basename "$f")" || echo "$f"
 	done
 }
@@ -73,7 +89,7 @@ unknown_tests()
 
 	for t in ${TESTS:-}; do
 		grep -q -E "^$t(\.sh)?([[:space:]]|\$)" "$SELF/tests.list" ||
-			[ -e "$SELF/host/$t" ] || [ -e "$SELF/host/$t.sh" ] ||
+			[ -e "$HOST/$t" ] || [ -e "$HOST/$t.sh" ] ||
 			echo "$t"
 	done
 }
@@ -93,31 +109,52 @@ check_config()
 	done <"$SELF/config"
 }
 
+# run_kernel KERNEL: becomes the run
 run_kernel()
 {
-	local r=$RESULTS/$1
-
 	KERNEL=$1 MODULE=$TOP/build/$(kernel_release "$1")/devpool.ko \
-		MODULE_PARAMS=$PARAMS "$SELF/vm/suite.sh" \
-		"$RESULTS/list" "$TOP/build/selftests" "$r"
-	# Without a judgement nothing was run.
-	[ -s "$r/judged" ] || echo "fail run: nothing was judged" >>"$r/judged"
-	sed "s/ / $1: /" "$r/judged" >>"$RESULTS/judged"
+		MODULE_PARAMS=$PARAMS exec "$SELF/vm/suite.sh" \
+		"$RESULTS/$1.list" "$TOP/build/selftests" "$RESULTS/$1"
 }
 
+# Stock kernels one after the other; debug kernels, which leave processors idle,
+# at the same time.
+run_kernels()
+{
+	local k judged
+
+	for k in $KERNELS; do
+		check_config "$k" >>"$RESULTS/judged"
+		list "$k" >"$RESULTS/$k.list"
+		[ -s "$RESULTS/$k.list" ] || continue
+		run_kernel "$k" &
+		[ $DEBUG = yes ] || wait
+	done
+	wait
+	for k in $KERNELS; do
+		[ -s "$RESULTS/$k.list" ] || continue
+		judged=$RESULTS/$k/judged
+		# Without a judgement nothing was run.
+		[ -s "$judged" ] || echo "fail run: nothing was judged" >>"$judged"
+		sed "s/ / $k: /" "$judged" >>"$RESULTS/judged"
+	done
+}
+
+# run_host SCRIPT WHERE: the latter is host, or the kernel it is for
 run_host()
 {
-	local name status=0 tap
+	local name status=0 tap where=$2
 
 	name=$(basename "$1" .sh)
-	tap=$RESULTS/host/$name.tap
-	echo "host: $name"
+	tap=$RESULTS/$where/$name.tap
+	mkdir -p "$RESULTS/$where"
+	echo "$where: $name"
 	(cd "$TOP" && timeout -k 10 "$HOST_TIMEOUT" "$1" </dev/null >"$tap" 2>&1) || status=$?
 	[ $status != 124 ] && [ $status != 137 ] || status=timeout
 	awk -v status=$status -f "$SELF/vm/tap.awk" "$tap" |
-		sed "s/ / host: $name: /" >"$RESULTS/host/$name.judged"
-	cat "$RESULTS/host/$name.judged" >>"$RESULTS/judged"
-	if grep -q '^fail ' "$RESULTS/host/$name.judged"; then
+		sed "s/ / $where: $name: /" >"${tap%.tap}.judged"
+	cat "${tap%.tap}.judged" >>"$RESULTS/judged"
+	if grep -q '^fail ' "${tap%.tap}.judged"; then
 		echo "--- output of $name, of what failed:"
 		failed_output "$tap"
 	fi
@@ -133,14 +170,16 @@ summary()
 		p=$(grep -c "^pass $where: $name: " "$RESULTS/judged")
 		f=$(grep -c "^fail $where: $name: " "$RESULTS/judged")
 		s=$(grep -c "^skip $where: $name: " "$RESULTS/judged")
-		printf '%-5s %-24s %4d passed' "$where" "$name" "$p"
+		printf '%-10s %-24s %4d passed' "$where" "$name" "$p"
 		[ "$f" = 0 ] || printf ', %d failed' "$f"
 		[ "$s" = 0 ] || printf ', %d skipped' "$s"
+		sed -n "s/^time $name \(.*\)/, \1 s/p" "$RESULTS/$where/verdict" 2>/dev/null |
+			tr -d '\n'
 		echo
 	done
 	sed -n 's/^skip /skipped: /p' "$RESULTS/judged"
 	sed -n 's/^fail /FAILED: /p' "$RESULTS/judged"
-	echo "logs and TAP: build/results"
+	echo "logs and TAP: ${RESULTS#"$TOP/"}"
 }
 
 count()
@@ -152,6 +191,7 @@ finish()
 {
 	local failed
 
+	[ "${NO_SKIP:-}" != yes ] || sed -i 's/^skip \(.*\)/fail \1 (skipped)/' "$RESULTS/judged"
 	summary
 	failed=$(count fail)
 	echo "$(count pass) passed, $failed failed, $(count skip) skipped"
@@ -159,13 +199,14 @@ finish()
 	exit
 }
 
+trap 'kill $(jobs -p) 2>/dev/null' EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM HUP
 mkdir -p "$RESULTS"
 exec 7>"$RESULTS/.lock"
 flock -n 7 || die "another make check runs in this tree"
-rm -rf "${RESULTS:?}"/*
-mkdir "$RESULTS/host"
+# Not what the other one left
+find "$RESULTS" -mindepth 1 -maxdepth 1 ! -name .lock ! -name debug -exec rm -rf {} +
 : >"$RESULTS/judged"
 
 "$TOP/scripts/setup.sh" || exit "$EXIT_SETUP"
@@ -177,7 +218,6 @@ if ! "$TOP/scripts/build.sh" --tests $KERNELS; then
 	finish
 fi
 check_list >>"$RESULTS/judged"
-list >"$RESULTS/list"
 
 VM_TRACES=$(find "$SELF/traces" ${TRACES:+"$TRACES"} -maxdepth 1 -name '*.csv' 2>/dev/null | sort)
 export VM_TRACES
@@ -185,13 +225,15 @@ if [ -n "${TRACES:-}" ] && [ ! -d "$TRACES" ]; then
 	die "TRACES: $TRACES is not a folder"
 fi
 
-if [ -s "$RESULTS/list" ]; then
+run_kernels
+for t in $(host_tests "$HOST"); do
+	if [ $DEBUG = no ]; then
+		run_host "$t" host
+		continue
+	fi
 	for k in $KERNELS; do
-		check_config "$k" >>"$RESULTS/judged"
-		run_kernel "$k"
+		KERNEL=$k run_host "$t" "$k" &
 	done
-fi
-for t in $(host_tests); do
-	run_host "$t"
+	wait
 done
 finish

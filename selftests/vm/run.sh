@@ -27,9 +27,7 @@ vm_begin "$dir/vm" || exit
 for f in ${FILES:-}; do
 	vm_add "$f" files
 done
-for f in "$TOP"/build/tools/static/*; do
-	[ ! -x "$f" ] || vm_add "$f" usr/bin
-done
+vm_tools
 
 if [ -n "${VM_CMD:-}" ]; then
 	printf '%s\n' "$VM_CMD" >"$VM/root/etc/command"

@@ -122,14 +122,12 @@ vm_begin "$results" || exit
 : >"$results/out.log"
 : >"$results/judged"
 cp "$list" "$VM/tests" || exit
-seconds=$(awk '{ s += $2 + 5 } END { print s + 120 }' "$VM/tests")
+seconds=$(awk '{ s += $2 + 60 } END { print s + 120 }' "$VM/tests")
 cp "$VM/tests" "$VM/root/etc/tests"
 while read -r name _; do
 	[ ! -e "$folder/$name" ] || vm_add "$folder/$name" tests
 done <"$VM/tests"
-for f in "$TOP"/build/tools/static/*; do
-	[ ! -x "$f" ] || vm_add "$f" usr/bin
-done
+vm_tools
 mkdir -p "$VM/root/traces"
 for f in ${VM_TRACES:-}; do
 	cp "$f" "$VM/root/traces/"

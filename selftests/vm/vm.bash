@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shellcheck shell=bash
 #
-# Boots a VM on a stock kernel. To be sourced, after scripts/lib.sh:
+# Boots a VM on a stock or a debug kernel. To be sourced, after scripts/lib.sh:
 #
 #	vm_begin FOLDER		all that belongs to this VM goes there
 #	vm_add FILE TO		into the VM, with the libraries that it needs
+#	vm_tools		devpool's own tools, and jq, which reads what they print
 #	vm_conf NAME VALUE	a variable for process 1 (selftests/vm/init)
 #	vm_start, vm_wait	runs it; 0 if the verdict is whole
 #	vm_kill			whoever sources this calls it on exit
 #
 # What a VM is like, from the environment or from make's command line:
 #
-#	KERNEL		series (6.12)
+#	KERNEL		series (6.12) or debug kernel (6.12-kasan)
 #	MODULE		the module's file; MODULE_PARAMS its parameters
 #	LOAD=no		does not load it
 #	MODULES		modules of the stock kernel to load before it
@@ -21,9 +22,11 @@
 #	ICOUNT=1	the clock counts instructions; one CPU
 #	VM_TIMEOUT	seconds after which the VM is ended
 #
-# The results in the folder: console.log, out.log, verdict, config, qemu.sh.
+# The results in the folder: console.log, out.log, verdict, config, qemu.sh and,
+# where the kernel counts what code is run, gcda.tar.
 
 VM_SRC=$TOP/selftests/vm
+VM_SLOW=10
 
 vm_begin()
 {
@@ -36,6 +39,7 @@ vm_begin()
 	: >"$VM/console.log"
 	: >"$VM/verdict"
 	cp "$VM_SRC/init" "$VM/root/init"
+	cp "$VM_SRC/kcsan.awk" "$VM/root/etc/kcsan.awk"
 	cp "$(command -v busybox)" "$VM/root/bin/busybox"
 	ln -s busybox "$VM/root/bin/sh"
 	vm_patterns "$VM_SRC/deny" >"$VM/root/etc/deny"
@@ -113,6 +117,15 @@ vm_add()
 	done < <(find -L "$1" -type f -print0)
 }
 
+vm_tools()
+{
+	local f
+
+	for f in "$TOP"/build/tools/static/* "$(command -v jq)"; do
+		[ ! -x "$f" ] || vm_add "$f" usr/bin
+	done
+}
+
 # The stock modules named in MODULES and what they depend on, in order.
 vm_stock()
 {
@@ -161,6 +174,10 @@ vm_module()
 	[ "${LOAD:-yes}" = yes ] || { vm_conf VM_MODULE none; return; }
 	name=$(basename "$MODULE" .ko)
 	cp "$MODULE" "$VM/root/lib/"
+	if [ -e "${MODULE%.ko}_kunit.ko" ]; then
+		cp "${MODULE%.ko}_kunit.ko" "$VM/root/lib/"
+		vm_export DEVPOOL_KUNIT_KO "/lib/${name}_kunit.ko"
+	fi
 	modinfo -F srcversion "$MODULE" >"$VM/srcversion"
 	if [ -z "$(<"$VM/srcversion")" ]; then
 		say "$MODULE has no srcversion: it needs a MODULE_VERSION"
@@ -171,6 +188,17 @@ vm_module()
 	# For tests that load it again.
 	vm_export DEVPOOL_KO "/lib/$name.ko"
 	vm_export DEVPOOL_PARAMS "${MODULE_PARAMS:-}"
+}
+
+# vm_debug: what a debug kernel is told at boot. A race is a warning there, and
+# the kernel has races of its own: what is not to be is seen in the log.
+vm_debug()
+{
+	case $KERNEL in
+	*-kasan) echo "tsc=reliable panic_on_warn=1 page_owner=on" ;;
+	*-kcsan) echo "tsc=reliable panic_on_warn=0" ;;
+	*) echo "panic_on_warn=1" ;;
+	esac
 }
 
 # vm_start [stdio|shell]: with stdio, ttyS1 is this process's output, with
@@ -187,12 +215,16 @@ vm_start()
 	# CPU with what is counted.
 	vm_conf VM_IDLE "${ICOUNT:+4}"
 	# make's own command line reaches us in the environment.
-	while IFS='=' read -r name _; do
+	while read -r name; do
 		case $name in
 		DEVPOOL_KO | DEVPOOL_PARAMS) ;;
 		DEVPOOL_*) vm_export "$name" "${!name}" ;;
 		esac
-	done < <(env)
+	done < <(compgen -e)
+	# How many times longer than on a stock kernel a test may take
+	if [[ $KERNEL = *-* ]] && [ -z "${DEVPOOL_SLOW:-}" ]; then
+		vm_export DEVPOOL_SLOW "$VM_SLOW"
+	fi
 	cp "$(kernel_dir "$KERNEL")/boot/config-$release" "$VM/config"
 
 	(cd "$VM/root" && find . | cpio --quiet -o -H newc -R 0:0) >"$VM/initramfs" || return
@@ -210,11 +242,12 @@ vm_start()
 	set -- qemu-system-x86_64 $(vm_accel) -m "${MEM:-2G}" \
 		-nodefaults -no-user-config -display none -no-reboot \
 		-kernel "$(kernel_vmlinuz "$KERNEL")" -initrd "$VM/initramfs" \
-		-append "console=ttyS0,115200 panic=-1 oops=panic panic_on_warn=1 \
+		-append "console=ttyS0,115200 panic=-1 oops=panic $(vm_debug) \
 cryptomgr.notests no_timer_check log_buf_len=8M printk.devkmsg=on loglevel=7 ${APPEND:-}" \
 		-serial "file:$VM/console.log" \
 		-chardev "$out" -serial chardev:out \
 		-serial "file:$VM/verdict" \
+		-serial "file:$VM/gcda.tar" \
 		${QEMU_EXTRA:-}
 	printf '%q ' "$@" >"$VM/qemu.sh"
 	"${limit[@]}" "$@" <&6 6<&- &
@@ -229,6 +262,7 @@ vm_wait()
 	wait "$VM_PID" || status=$?
 	VM_PID=
 	rm -rf "$VM/root" "$VM/initramfs"
+	[ -s "$VM/gcda.tar" ] || rm -f "$VM/gcda.tar"
 	if [ $status = 124 ] || [ $status = 137 ]; then
 		say "the VM was ended after ${VM_TIMEOUT:-600} s"
 	fi
@@ -246,7 +280,8 @@ vm_log()
 {
 	vm_patterns "$VM_SRC/deny" >"$VM/deny"
 	vm_allowed "$VM_SRC/allow" >"$VM/allow"
-	tr -d '\r' <"$VM/console.log" | grep -a -E -f "$VM/deny" |
+	tr -d '\r' <"$VM/console.log" | awk -f "$VM_SRC/kcsan.awk" |
+		grep -a -E -f "$VM/deny" |
 		if [ -s "$VM/allow" ]; then grep -v -E -f "$VM/allow"; else cat; fi
 	rm -f "$VM/deny" "$VM/allow"
 }
