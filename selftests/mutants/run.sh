@@ -1,0 +1,194 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# make mutants: breaks the module on purpose and shows that a test turns red. Each
+# FILE.patch here makes one fault; its head says
+#
+#	# kind: what kind of fault it is
+#	# killed by: PROGRAM TEST, the test that must fail
+#	# kernel: debug, if only a debug kernel sees it
+#
+# A mutant is killed if the test fails, does not end, or the kernel's log shows a
+# splat. Those of a kernel run one after the other in one VM, which is started again
+# where one of them has brought it down.
+#
+#	MUTANTS		only these, by name without .patch
+#	KERNELS		6.12, and 6.12-kasan for those that need it
+#
+# Ends with the line "N passed, N failed, N skipped", a survivor being a failure.
+# Exit status: 0; 1 for a survivor; 4 for a failed set-up.
+
+set -u -o pipefail
+. "$(dirname "$0")/../../scripts/lib.sh"
+
+STOCK=6.12
+DEBUG=6.12-kasan
+SELF=$TOP/selftests/mutants
+OUT=$TOP/build/mutants
+export PARAMS='sysmem=256M,64M null=64T' LOAD=no
+passed=0
+failed=0
+
+head_of()
+{
+	sed -n "s/^# $2: //p" "$SELF/$1.patch"
+}
+
+# build SERIES NAME: the module with the fault, as OUT/SERIES/NAME.ko
+build()
+{
+	local dir=$OUT/$1/src
+
+	mkdir -p "$dir"
+	copy_changed "$TOP/kmod" "$dir/kmod"
+	copy_changed "$TOP/uapi" "$dir/uapi"
+	cp "$TOP/VERSION" "$dir/"
+	sed '/^ifneq .*CONFIG_KUNIT/,/^endif/d' "$TOP/Kbuild" >"$dir/Kbuild"
+	patch -s -p1 -d "$dir" <"$SELF/$2.patch" || return
+	make --no-print-directory -s -j"$(nproc)" -C "$(kernel_kdir "$1")" M="$dir" modules \
+		>"$OUT/$1/$2.build" 2>&1 || {
+		cat "$OUT/$1/$2.build"
+		return 1
+	}
+	strip --strip-debug -o "$OUT/$1/$2.ko" "$dir/devpool.ko"
+}
+
+# The lines of a VM's script that run a test: sets r to passed or failed.
+run_test()
+{
+	echo "DEVPOOL_SLOW=$1 timeout -s KILL $((60 * $1)) ./$2 -t $3 >log 2>&1; r=failed"
+	echo "grep -q '^ok ' log && ! grep -q '^not ok ' log && r=passed"
+	# A debug kernel's log counts, and leaks, which it sees after five seconds.
+	[ "$1" = 1 ] || cat <<-'END'
+		[ -e /sys/kernel/debug/kmemleak ] || mount -t debugfs none /sys/kernel/debug
+		sleep 6
+		echo scan >/sys/kernel/debug/kmemleak
+		grep -q devpool /sys/kernel/debug/kmemleak && r=failed
+		echo clear >/sys/kernel/debug/kmemleak
+		dmesg -c | grep -q -E 'BUG: |WARNING: ' && r=failed
+	END
+}
+
+slow_of()
+{
+	[ "$1" = $STOCK ] && echo 1 || echo 10
+}
+
+# Without a fault every test passes, or its failure would say nothing.
+run_clean()
+{
+	local series=$1 name line files=() script="cd /files"$'\n' status=0
+
+	shift
+	while read -r line; do
+		files+=("$TOP/build/selftests/${line%% *}")
+		script+=$(run_test "$(slow_of "$series")" "${line%% *}" "${line##* }")$'\n'
+		script+="[ \$r = passed ] || echo $line"$'\n'
+	done < <(for name; do head_of "$name" 'killed by'; done | sort -u)
+	KERNELS=$series LOAD=yes VM_CMD=$script \
+		FILES="$(printf '%s\n' "${files[@]}" | sort -u)" \
+		"$TOP/selftests/vm/run.sh" >"$OUT/$series/clean" 2>"$OUT/$series/log" || status=$?
+	if [ $status != 0 ] || [ -s "$OUT/$series/clean" ]; then
+		echo "without a fault these fail on $series:"
+		cat "$OUT/$series/clean" "$OUT/$series/log"
+		exit 4
+	fi
+}
+
+verdict()
+{
+	if [ "$2" = passed ]; then
+		failed=$((failed + 1))
+		echo "FAILED: $1 survives: $(head_of "$1" 'killed by') does not see '$(head_of "$1" kind)'"
+	else
+		passed=$((passed + 1))
+		echo "killed: $1 by $(head_of "$1" 'killed by')$3"
+	fi
+}
+
+# Runs mutants until they are through or the VM is, and says for each that it has
+# come to which it is. What is left is in $left.
+run_some()
+{
+	local series=$1 name line word files=() script="cd /files"$'\n' running=
+
+	shift
+	for name; do
+		line=$(head_of "$name" 'killed by')
+		files+=("$OUT/$series/$name.ko" "$TOP/build/selftests/${line%% *}")
+		script+="echo; echo mutant $name; insmod $name.ko $PARAMS || exit"$'\n'
+		script+=$(run_test "$(slow_of "$series")" "${line%% *}" "${line##* }")$'\n'
+		script+="echo; echo verdict \$r; rmmod devpool || exit"$'\n'
+	done
+	left=" $* "
+	while read -r line word; do
+		case $line in
+		mutant)
+			running=$word
+			;;
+		verdict)
+			verdict "$running" "$word" ''
+			left=${left/ $running / }
+			running=
+			;;
+		esac
+	done < <(KERNELS=$series VM_CMD=$script FILES="$(printf '%s\n' "${files[@]}" | sort -u)" \
+			"$TOP/selftests/vm/run.sh" 2>"$OUT/$series/log" | tr -d '\r')
+	if [ -n "$running" ]; then
+		verdict "$running" failed ", in the kernel's log"
+		left=${left/ $running / }
+	fi
+}
+
+run_all()
+{
+	local series=$1 name built=() before
+
+	shift
+	[ $# != 0 ] || return 0
+	run_clean "$series" "$@"
+	for name; do
+		rm -f "$OUT/$series/$name.ko"
+		if build "$series" "$name"; then
+			built+=("$name")
+		else
+			echo "FAILED: $name does not apply or build"
+			failed=$((failed + 1))
+		fi
+	done
+	left=" ${built[*]} "
+	while [ -n "${left// /}" ]; do
+		before=$left
+		# shellcheck disable=SC2086
+		run_some "$series" $left
+		if [ "$left" = "$before" ]; then
+			echo "FAILED: the VM does not run:"
+			cat "$OUT/$series/log"
+			exit 4
+		fi
+	done
+}
+
+stock=()
+debug=()
+for patch in "$SELF"/*.patch; do
+	name=$(basename "$patch" .patch)
+	[ -z "${MUTANTS:-}" ] || [[ " $MUTANTS " == *" $name "* ]] || continue
+	# Those of KUnit have a runner of their own.
+	[[ $(head_of "$name" 'killed by') != kunit* ]] || continue
+	if [ "$(head_of "$name" kernel)" = debug ]; then
+		debug+=("$name")
+	else
+		stock+=("$name")
+	fi
+done
+series=$STOCK
+[ ${#debug[@]} = 0 ] || series+=" $DEBUG"
+KERNELS=$series "$TOP/scripts/setup.sh" || exit 4
+# shellcheck disable=SC2086
+"$TOP/scripts/build.sh" --tests $series || exit 4
+mkdir -p "$OUT/$STOCK" "$OUT/$DEBUG"
+run_all $STOCK ${stock[@]+"${stock[@]}"}
+run_all $DEBUG ${debug[@]+"${debug[@]}"}
+echo "$passed passed, $failed failed, 0 skipped"
+[ $failed = 0 ]
