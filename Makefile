@@ -29,10 +29,13 @@ PREFIX ?= /usr/local
 MANDIR ?= $(PREFIX)/share/man
 manifest = $(PREFIX)/lib/devpool/manifest
 
+# By another name, so that make -n does not run what follows it.
+submake = $(MAKE)
+
 install: lib tools
 	@stage=$$(mktemp -d) && trap 'rm -rf "$$stage"' EXIT && \
-	$(MAKE) -s -C lib install OUT=$(CURDIR)/build/lib DESTDIR="$$stage" && \
-	$(MAKE) -s -C tools install OUT=$(CURDIR)/build/tools \
+	$(submake) -s -C lib install OUT=$(CURDIR)/build/lib DESTDIR="$$stage" && \
+	$(submake) -s -C tools install OUT=$(CURDIR)/build/tools \
 		LIBOUT=$(CURDIR)/build/lib DESTDIR="$$stage" && \
 	for page in Documentation/man/man*/*.[0-9]; do \
 		install -D -m 644 $$page "$$stage$(MANDIR)/$${page#Documentation/man/}" || exit; \
@@ -46,7 +49,8 @@ modules_install:
 	$(MAKE) -C $(KDIR) M=$(CURDIR) modules_install
 
 dkms:
-	@DKMSSRC="$(DKMSSRC)" DKMSFLAGS="$(DKMSFLAGS)" scripts/dkms.sh add
+	@DKMSSRC="$(DKMSSRC)" DKMSFLAGS="$(DKMSFLAGS)" DKMSBUILD="$(DKMSBUILD)" \
+		scripts/dkms.sh add
 
 dkms-remove:
 	@DKMSSRC="$(DKMSSRC)" DKMSFLAGS="$(DKMSFLAGS)" scripts/dkms.sh remove

@@ -6,7 +6,8 @@
 #
 #	dkms.sh add | remove
 #
-# DKMSFLAGS	more for each call of dkms, such as -k VERSION
+# DKMSFLAGS	more for each call of dkms, such as --dkmstree FOLDER
+# DKMSBUILD	more for the one that builds and installs, such as -k VERSION
 # DKMSSRC	where dkms looks for sources (/usr/src)
 
 set -eu -o pipefail
@@ -51,7 +52,8 @@ add)
 	remove
 	copy_source
 	run add
-	run install
+	# shellcheck disable=SC2086
+	run install ${DKMSBUILD:-}
 	;;
 remove)
 	remove

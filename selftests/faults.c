@@ -96,8 +96,8 @@ FIXTURE(faults)
 /* One call: 0 or -errno. It leaves what @undo takes back. */
 struct entry {
 	const char *name;
-	int (*call)(FIXTURE_DATA(faults) *self);
-	void (*undo)(FIXTURE_DATA(faults) *self);
+	int (*call)(struct _test_data_faults *self);
+	void (*undo)(struct _test_data_faults *self);
 	/* Errors beside ENOMEM and EFAULT that a fault may become */
 	int also;
 	bool act_may_be_done;
@@ -133,7 +133,7 @@ static void read_stats(int fd, __u64 *now)
 	now[5] = 0;
 }
 
-static void read_state(FIXTURE_DATA(faults) *self, struct state *state)
+static void read_state(struct _test_data_faults *self, struct state *state)
 {
 	struct devpool_pool_stat stat;
 
@@ -151,7 +151,7 @@ static void read_state(FIXTURE_DATA(faults) *self, struct state *state)
 			      &state->threshold);
 }
 
-static void trim_stock(FIXTURE_DATA(faults) *self)
+static void trim_stock(struct _test_data_faults *self)
 {
 	char path[64];
 	int fd;
@@ -194,7 +194,7 @@ FIXTURE_TEARDOWN(faults)
 
 /* The calls */
 
-static int call_open(FIXTURE_DATA(faults) *self)
+static int call_open(struct _test_data_faults *self)
 {
 	char path[32];
 
@@ -203,23 +203,23 @@ static int call_open(FIXTURE_DATA(faults) *self)
 	return self->opened < 0 ? -errno : 0;
 }
 
-static void undo_open(FIXTURE_DATA(faults) *self)
+static void undo_open(struct _test_data_faults *self)
 {
 	close(self->opened);
 }
 
-static int call_info(FIXTURE_DATA(faults) *self)
+static int call_info(struct _test_data_faults *self)
 {
 	struct devpool_info info;
 
 	return devpool_info_raw(self->fd, &info);
 }
 
-static void undo_nothing(FIXTURE_DATA(faults) *self)
+static void undo_nothing(struct _test_data_faults *self)
 {
 }
 
-static int alloc_flags(FIXTURE_DATA(faults) *self, struct devpool_pool_id id, __u64 bytes,
+static int alloc_flags(struct _test_data_faults *self, struct devpool_pool_id id, __u64 bytes,
 		       __u32 flags)
 {
 	struct devpool_alloc cmd = { .bytes = bytes, .pool = id, .flags = flags };
@@ -229,22 +229,22 @@ static int alloc_flags(FIXTURE_DATA(faults) *self, struct devpool_pool_id id, __
 	return ret;
 }
 
-static int call_alloc_hit(FIXTURE_DATA(faults) *self)
+static int call_alloc_hit(struct _test_data_faults *self)
 {
 	return alloc_flags(self, self->id, 512, 0);
 }
 
-static int call_alloc_chunks(FIXTURE_DATA(faults) *self)
+static int call_alloc_chunks(struct _test_data_faults *self)
 {
 	return alloc_flags(self, self->id, 3 * self->chunk, 0);
 }
 
-static int call_alloc_zero(FIXTURE_DATA(faults) *self)
+static int call_alloc_zero(struct _test_data_faults *self)
 {
 	return alloc_flags(self, self->id, 3 * self->chunk, DEVPOOL_ALLOC_ZERO);
 }
 
-static void undo_alloc(FIXTURE_DATA(faults) *self)
+static void undo_alloc(struct _test_data_faults *self)
 {
 	struct devpool_empty_cache empty;
 
@@ -255,7 +255,7 @@ static void undo_alloc(FIXTURE_DATA(faults) *self)
 }
 
 /* A range of its own: what is too large for those that are there */
-static int call_alloc_range(FIXTURE_DATA(faults) *self)
+static int call_alloc_range(struct _test_data_faults *self)
 {
 	int ret;
 
@@ -269,7 +269,7 @@ static int call_alloc_range(FIXTURE_DATA(faults) *self)
 	return ret;
 }
 
-static void undo_alloc_range(FIXTURE_DATA(faults) *self)
+static void undo_alloc_range(struct _test_data_faults *self)
 {
 	if (devpool_free_raw(self->fd, self->addr))
 		abort();
@@ -278,7 +278,7 @@ static void undo_alloc_range(FIXTURE_DATA(faults) *self)
 }
 
 /* What the pool has itself is moved. */
-static int call_alloc_recycling(FIXTURE_DATA(faults) *self)
+static int call_alloc_recycling(struct _test_data_faults *self)
 {
 	__u64 a, b;
 	int ret;
@@ -296,60 +296,60 @@ static int call_alloc_recycling(FIXTURE_DATA(faults) *self)
 	return ret;
 }
 
-static int call_free(FIXTURE_DATA(faults) *self)
+static int call_free(struct _test_data_faults *self)
 {
 	return devpool_free_raw(self->fd, self->block);
 }
 
-static void undo_free(FIXTURE_DATA(faults) *self)
+static void undo_free(struct _test_data_faults *self)
 {
 	if (devpool_alloc_raw(self->fd, self->id, 512, &self->block))
 		abort();
 }
 
-static int call_retain(FIXTURE_DATA(faults) *self)
+static int call_retain(struct _test_data_faults *self)
 {
 	return devpool_retain_raw(self->fd, self->theirs);
 }
 
-static void undo_retain(FIXTURE_DATA(faults) *self)
+static void undo_retain(struct _test_data_faults *self)
 {
 	if (devpool_free_raw(self->fd, self->theirs))
 		abort();
 }
 
-static int call_pool_id(FIXTURE_DATA(faults) *self)
+static int call_pool_id(struct _test_data_faults *self)
 {
 	struct devpool_pool_id id;
 
 	return devpool_pool_id_raw(self->fd, DEVPOOL_POOL_ID_CAPTURE, &id);
 }
 
-static int call_pool_create(FIXTURE_DATA(faults) *self)
+static int call_pool_create(struct _test_data_faults *self)
 {
 	self->made = default_pool;
 	return devpool_pool_create_raw(self->fd, &self->made, &self->made_fd);
 }
 
-static void undo_pool_create(FIXTURE_DATA(faults) *self)
+static void undo_pool_create(struct _test_data_faults *self)
 {
 	close(self->made_fd);
 }
 
-static int call_pool_get_new(FIXTURE_DATA(faults) *self)
+static int call_pool_get_new(struct _test_data_faults *self)
 {
 	int ret = devpool_pool_get_raw(self->fd, self->minted);
 
 	return ret < 0 ? ret : 0;
 }
 
-static void undo_pool_get_new(FIXTURE_DATA(faults) *self)
+static void undo_pool_get_new(struct _test_data_faults *self)
 {
 	if (devpool_pool_put_raw(self->fd, self->minted) < 0)
 		abort();
 }
 
-static int call_pool_get_fd(FIXTURE_DATA(faults) *self)
+static int call_pool_get_fd(struct _test_data_faults *self)
 {
 	struct devpool_pool_id id;
 	int ret = devpool_pool_attach_raw(self->opened, self->pool, &id);
@@ -357,20 +357,20 @@ static int call_pool_get_fd(FIXTURE_DATA(faults) *self)
 	return ret < 0 ? ret : 0;
 }
 
-static void undo_pool_get_fd(FIXTURE_DATA(faults) *self)
+static void undo_pool_get_fd(struct _test_data_faults *self)
 {
 	if (devpool_pool_put_raw(self->opened, self->id) < 0)
 		abort();
 }
 
-static int call_pool_put(FIXTURE_DATA(faults) *self)
+static int call_pool_put(struct _test_data_faults *self)
 {
 	int ret = devpool_pool_put_raw(self->peer, self->id);
 
 	return ret < 0 ? ret : 0;
 }
 
-static void undo_pool_put(FIXTURE_DATA(faults) *self)
+static void undo_pool_put(struct _test_data_faults *self)
 {
 	struct devpool_pool_id id;
 
@@ -378,7 +378,7 @@ static void undo_pool_put(FIXTURE_DATA(faults) *self)
 		abort();
 }
 
-static int call_pool_attr(FIXTURE_DATA(faults) *self)
+static int call_pool_attr(struct _test_data_faults *self)
 {
 	__u64 value;
 
@@ -386,7 +386,7 @@ static int call_pool_attr(FIXTURE_DATA(faults) *self)
 				     DEVPOOL_ATTR_LIMIT, GIB, &value);
 }
 
-static void undo_pool_attr(FIXTURE_DATA(faults) *self)
+static void undo_pool_attr(struct _test_data_faults *self)
 {
 	__u64 value;
 
@@ -394,21 +394,21 @@ static void undo_pool_attr(FIXTURE_DATA(faults) *self)
 			      &value);
 }
 
-static int call_pool_stat(FIXTURE_DATA(faults) *self)
+static int call_pool_stat(struct _test_data_faults *self)
 {
 	struct devpool_pool_stat stat;
 
 	return devpool_pool_stat_raw(self->fd, self->id, &stat);
 }
 
-static int call_empty_cache(FIXTURE_DATA(faults) *self)
+static int call_empty_cache(struct _test_data_faults *self)
 {
 	struct devpool_empty_cache empty;
 
 	return devpool_empty_cache_raw(self->fd, self->id, DEVPOOL_EMPTY_TRIM, 0, &empty);
 }
 
-static int call_release(FIXTURE_DATA(faults) *self)
+static int call_release(struct _test_data_faults *self)
 {
 	struct devpool_empty_cache empty;
 	int ret;
@@ -418,7 +418,7 @@ static int call_release(FIXTURE_DATA(faults) *self)
 	return ret;
 }
 
-static void undo_release(FIXTURE_DATA(faults) *self)
+static void undo_release(struct _test_data_faults *self)
 {
 	close(self->made_fd);
 	self->made = default_pool;
@@ -426,36 +426,36 @@ static void undo_release(FIXTURE_DATA(faults) *self)
 		abort();
 }
 
-static int call_route_begin(FIXTURE_DATA(faults) *self)
+static int call_route_begin(struct _test_data_faults *self)
 {
 	return devpool_route_begin_raw(self->fd, self->id, DEVPOOL_SCOPE_THREAD);
 }
 
-static void undo_route_begin(FIXTURE_DATA(faults) *self)
+static void undo_route_begin(struct _test_data_faults *self)
 {
 	if (devpool_route_end_raw(self->fd, self->id, DEVPOOL_SCOPE_THREAD))
 		abort();
 }
 
-static int call_route_end(FIXTURE_DATA(faults) *self)
+static int call_route_end(struct _test_data_faults *self)
 {
 	return devpool_route_end_raw(self->fd, self->id, DEVPOOL_SCOPE_ALL);
 }
 
-static void undo_route_end(FIXTURE_DATA(faults) *self)
+static void undo_route_end(struct _test_data_faults *self)
 {
 	if (devpool_route_begin_raw(self->fd, self->id, DEVPOOL_SCOPE_ALL))
 		abort();
 }
 
-static int call_stats(FIXTURE_DATA(faults) *self)
+static int call_stats(struct _test_data_faults *self)
 {
 	struct devpool_stats stats;
 
 	return devpool_stats_flags_raw(self->fd, DEVPOOL_STATS_DEVICE, &stats);
 }
 
-static int call_snapshot(FIXTURE_DATA(faults) *self)
+static int call_snapshot(struct _test_data_faults *self)
 {
 	static struct devpool_snapshot_entry entry[256];
 	struct devpool_snapshot cmd;
@@ -464,29 +464,29 @@ static int call_snapshot(FIXTURE_DATA(faults) *self)
 				    &cmd);
 }
 
-static int call_limit(FIXTURE_DATA(faults) *self)
+static int call_limit(struct _test_data_faults *self)
 {
 	return devpool_limit_raw(self->fd, 0);
 }
 
-static int call_mmap(FIXTURE_DATA(faults) *self)
+static int call_mmap(struct _test_data_faults *self)
 {
 	self->p = devpool_map_raw(self->peer, self->theirs, 4 * MIB);
 	return self->p ? 0 : -errno;
 }
 
-static void undo_mmap(FIXTURE_DATA(faults) *self)
+static void undo_mmap(struct _test_data_faults *self)
 {
 	test_unmap(self->p, 4 * MIB);
 }
 
 /* The kernel tries again where a page table could not be had. */
-static int call_fault(FIXTURE_DATA(faults) *self)
+static int call_fault(struct _test_data_faults *self)
 {
 	return test_touch(self->p + 2 * MIB) ? -EFAULT : 0;
 }
 
-static void undo_fault(FIXTURE_DATA(faults) *self)
+static void undo_fault(struct _test_data_faults *self)
 {
 	test_unmap(self->p, 4 * MIB);
 	self->p = devpool_map_at_raw(self->peer, self->theirs, 4 * MIB, false);
@@ -494,12 +494,12 @@ static void undo_fault(FIXTURE_DATA(faults) *self)
 		abort();
 }
 
-static int call_close(FIXTURE_DATA(faults) *self)
+static int call_close(struct _test_data_faults *self)
 {
 	return close(self->opened) ? -errno : 0;
 }
 
-static void undo_close(FIXTURE_DATA(faults) *self)
+static void undo_close(struct _test_data_faults *self)
 {
 	struct devpool_pool_id id;
 	__u64 addr;
@@ -511,7 +511,7 @@ static void undo_close(FIXTURE_DATA(faults) *self)
 		abort();
 }
 
-static int call_fdinfo(FIXTURE_DATA(faults) *self)
+static int call_fdinfo(struct _test_data_faults *self)
 {
 	char text[4096], path[64];
 	int fd, ret = 0;
@@ -527,7 +527,7 @@ static int call_fdinfo(FIXTURE_DATA(faults) *self)
 }
 
 /* What a sweep has seen fail */
-static unsigned int sweep(struct __test_metadata *_metadata, FIXTURE_DATA(faults) *self,
+static unsigned int sweep(struct __test_metadata *_metadata, struct _test_data_faults *self,
 			  const struct entry *entry, enum pass pass)
 {
 	struct state before, after, now;
@@ -583,7 +583,7 @@ static unsigned int sweep(struct __test_metadata *_metadata, FIXTURE_DATA(faults
 	return failed;
 }
 
-static void sweep_all(struct __test_metadata *_metadata, FIXTURE_DATA(faults) *self,
+static void sweep_all(struct __test_metadata *_metadata, struct _test_data_faults *self,
 		      const struct entry *entry)
 {
 	unsigned int failed[PASSES];

@@ -211,19 +211,19 @@ uninstall_of_nothing()
 # dkms builds what make dkms gives it, for a kernel that is not installed.
 build_by_dkms()
 {
-	local release flags built
+	local release flags kernel built
 
 	command -v dkms >/dev/null || { echo "no dkms"; return $SKIP; }
 	[ "$(id -u)" = 0 ] || { echo "dkms installs for root only"; return $SKIP; }
 	release=$(kernel_release "$series")
 	mkdir -p "$tmp/dkms"/{tree,src,own,modules/"$release"}
 	flags="--dkmstree $tmp/dkms/tree --sourcetree $tmp/dkms/src --installtree $tmp/dkms/modules"
-	flags="$flags -k $release -a x86_64 --kernelsourcedir $(kernel_kdir "$series") --no-depmod"
+	kernel="-k $release -a x86_64 --kernelsourcedir $(kernel_kdir "$series") --no-depmod"
 	# Keys to sign with, which it may make, do not stay on this machine either.
 	unshare -m sh -c '
 	[ ! -d /var/lib/dkms ] || mount --bind "$1/own" /var/lib/dkms || exit
-	make --no-print-directory -C "$2" dkms DKMSSRC="$1/src" DKMSFLAGS="$3"' \
-		- "$tmp/dkms" "$TOP" "$flags" || {
+	make --no-print-directory -C "$2" dkms DKMSSRC="$1/src" DKMSFLAGS="$3" DKMSBUILD="$4"' \
+		- "$tmp/dkms" "$TOP" "$flags" "$kernel" || {
 		find "$tmp/dkms/tree" -name make.log -exec cat {} \;
 		return 1
 	}
