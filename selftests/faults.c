@@ -566,7 +566,8 @@ static unsigned int sweep(struct __test_metadata *_metadata, struct _test_data_f
 			entry->undo(self);
 			continue;
 		}
-		EXPECT_TRUE(ret == -ENOMEM || ret == -EFAULT || (entry->also && ret == -entry->also))
+		EXPECT_TRUE(ret == -ENOMEM || ret == -EFAULT ||
+			    (entry->also && ret == -entry->also))
 			TH_LOG("%s, fault %u: %s", entry->name, n, strerror(-ret));
 		read_state(self, &now);
 		same = !memcmp(&before, &now, sizeof(now));
