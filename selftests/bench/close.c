@@ -7,13 +7,14 @@
 
 #include "bench.h"
 
-#define OTHERS 10000
+#define FEW 100
+#define MOST 10000
 #define BLOCKS 100000
 #define TRIES 16
 
 static const uint64_t cached[] = { 0, 2 * MIB, 64 * MIB, 1 * GIB };
 
-static void measure(int fd, const char *beside)
+static void measure(int fd, int others)
 {
 	struct devpool_empty_cache empty = {
 		.size = sizeof(empty),
@@ -36,8 +37,7 @@ static void measure(int fd, const char *beside)
 			close(file);
 			bench_least(&least, t, bench_now());
 		}
-		bench_put(least, "close.%" PRIu64 ".%s",
-			  (uint64_t)(cached[i] / MIB), beside);
+		bench_put(least, "close.%" PRIu64 ".%d", (uint64_t)(cached[i] / MIB), others);
 	}
 
 	least = UINT64_MAX;
@@ -52,7 +52,7 @@ static void measure(int fd, const char *beside)
 			bench_die("RELEASE gave %" PRIu64 " bytes back", (uint64_t)empty.out_freed);
 		close(file);
 	}
-	bench_put(least, "close.release.%s", beside);
+	bench_put(least, "close.release.%d", others);
 
 	least = UINT64_MAX;
 	for (k = 0; k < TRIES; k++) {
@@ -61,25 +61,25 @@ static void measure(int fd, const char *beside)
 		close(file);
 		bench_least(&least, t, bench_now());
 	}
-	bench_put(least, "close.create.%s", beside);
+	bench_put(least, "close.create.%d", others);
 
 	file = bench_pool_create(fd, &pool);
 	bench_fill(fd, pool, 64 * MIB);
 	stat.pool = pool;
-	bench_put(BENCH(16, ioctl(fd, DEVPOOL_IOC_POOL_STAT, &stat)), "stat.device.%s", beside);
+	bench_put(BENCH(16, ioctl(fd, DEVPOOL_IOC_POOL_STAT, &stat)), "stat.device.%d", others);
 	stat.pool = bench_default_pool;
-	bench_put(BENCH(16, ioctl(file, DEVPOOL_IOC_POOL_STAT, &stat)), "stat.pool.%s", beside);
-	bench_put(BENCH(1, ioctl(fd, DEVPOOL_IOC_STATS, &stats)), "stat.client.%s", beside);
+	bench_put(BENCH(16, ioctl(file, DEVPOOL_IOC_POOL_STAT, &stat)), "stat.pool.%d", others);
+	bench_put(BENCH(1, ioctl(fd, DEVPOOL_IOC_STATS, &stats)), "stat.client.%d", others);
 	close(file);
 }
 
-static void fill_neighbourhood(int fd)
+/* Cached blocks of another pool; what is live in between keeps them apart. */
+static void add_blocks(int fd)
 {
 	static uint64_t addr[BLOCKS];
 	struct devpool_pool_id pool;
 	int i;
 
-	/* What is live in between keeps the cached blocks apart. */
 	bench_pool_create(fd, &pool);
 	for (i = 0; i < BLOCKS; i++) {
 		addr[i] = bench_alloc(fd, pool, 512);
@@ -87,7 +87,13 @@ static void fill_neighbourhood(int fd)
 	}
 	for (i = 0; i < BLOCKS; i++)
 		bench_free(fd, addr[i]);
-	for (i = 0; i < OTHERS; i++) {
+}
+
+static void add_pools(int fd, int n)
+{
+	struct devpool_pool_id pool;
+
+	while (n--) {
 		bench_pool_create(fd, &pool);
 		bench_fill(fd, pool, 2 * MIB);
 	}
@@ -95,13 +101,16 @@ static void fill_neighbourhood(int fd)
 
 int main(void)
 {
-	struct rlimit files = { OTHERS + 100, OTHERS + 100 };
+	struct rlimit files = { MOST + 100, MOST + 100 };
 	int fd = bench_open("null");
 
 	if (setrlimit(RLIMIT_NOFILE, &files))
 		bench_die("RLIMIT_NOFILE");
-	measure(fd, "alone");
-	fill_neighbourhood(fd);
-	measure(fd, "beside");
+	measure(fd, 0);
+	add_pools(fd, FEW);
+	measure(fd, FEW);
+	add_pools(fd, MOST - FEW - 1);
+	add_blocks(fd);
+	measure(fd, MOST);
 	return 0;
 }

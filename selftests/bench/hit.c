@@ -5,7 +5,9 @@
  */
 #include "bench.h"
 
-static const uint64_t sizes[] = { 512, 4 * KIB, 1 * MIB, 2 * MIB, 32 * MIB };
+static const uint64_t sizes[] = {
+	512, 4 * KIB, 64 * KIB, 1 * MIB, 2 * MIB, 16 * MIB, 32 * MIB, 256 * MIB,
+};
 
 static void measure(struct bench_pair *pair, const char *name)
 {
@@ -57,14 +59,18 @@ static void fit(int fd, struct devpool_pool_id pool)
 	bench_free(fd, addr[2]);
 }
 
-/* Off a block that is much larger */
-static void split(int fd, struct devpool_pool_id pool)
+/* Off a block that is much larger, in a pool that has nothing else */
+static void split(int fd)
 {
+	struct devpool_pool_id pool;
 	struct bench_pair pair;
+	int file;
 
+	file = bench_pool_create(fd, &pool);
 	bench_fill(fd, pool, 64 * MIB);
 	bench_pair_init(&pair, fd, pool, 3 * MIB);
 	measure(&pair, "split.3145728");
+	close(file);
 }
 
 /* A call that fails with this errno */
@@ -112,14 +118,24 @@ static void steps(int fd, struct devpool_pool_id pool)
 
 int main(void)
 {
+	struct devpool_empty_cache empty = { .size = sizeof(empty) };
 	int fd = bench_open("sysmem");
 	struct devpool_pool_id pool;
+	int file;
+
+	file = bench_pool_create(fd, &pool);
+	hits(fd, pool, "private");
+	fit(fd, pool);
+	close(file);
+	split(fd);
+
+	hits(fd, bench_default_pool, "default");
+	if (ioctl(fd, DEVPOOL_IOC_EMPTY_CACHE, &empty))
+		bench_die("EMPTY_CACHE");
 
 	bench_pool_create(fd, &pool);
-	hits(fd, pool, "private");
-	hits(fd, bench_default_pool, "default");
-	fit(fd, pool);
-	split(fd, pool);
+	bench_fill(fd, pool, KIB);
+	bench_fill(fd, pool, 2 * MIB);
 	steps(fd, pool);
 	return 0;
 }

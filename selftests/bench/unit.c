@@ -4,6 +4,7 @@
  * to nothing, and the C library's malloc.
  */
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 
 #include "bench.h"
@@ -26,6 +27,12 @@ static void malloc_pair(size_t bytes)
 	free(p);
 }
 
+/* A file of its own, without memory behind it */
+static int open_close(int fd)
+{
+	return fd < 0 ? fd : close(fd);
+}
+
 int main(void)
 {
 	int event = eventfd(0, EFD_CLOEXEC);
@@ -37,6 +44,8 @@ int main(void)
 	bench_put(BENCH(16, ioctl(fds[0], FIONREAD, &n)), "unit.fionread");
 	bench_put(BENCH(16, syscall(SYS_getppid)), "unit.getppid");
 	bench_put(BENCH(16, ioctl(event, FIONREAD, &n)), "unit.rejected");
+	bench_put(BENCH(16, open_close(eventfd(0, EFD_CLOEXEC))), "unit.eventfd");
+	bench_put(BENCH(16, open_close(memfd_create("bench", MFD_CLOEXEC))), "unit.memfd");
 	bench_put(BENCH(16, malloc_pair(512)), "unit.malloc.512");
 	bench_put(BENCH(16, malloc_pair(64 * KIB)), "unit.malloc.65536");
 	bench_put(BENCH(1, malloc_pair(32 * MIB)), "unit.malloc.33554432");
