@@ -280,7 +280,7 @@ vm_log()
 {
 	vm_patterns "$VM_SRC/deny" >"$VM/deny"
 	vm_allowed "$VM_SRC/allow" >"$VM/allow"
-	tr -d '\r' <"$VM/console.log" | awk -f "$VM_SRC/kcsan.awk" |
+	tr -d '\r' <"$VM/console.log" | awk -f "$TOP/selftests/vm/kcsan.awk" |
 		grep -a -E -f "$VM/deny" |
 		if [ -s "$VM/allow" ]; then grep -v -E -f "$VM/allow"; else cat; fi
 	rm -f "$VM/deny" "$VM/allow"
