@@ -407,6 +407,8 @@ static unsigned long devpool_shrinker_scan(struct shrinker *shrinker,
 	}
 	/* Who waits for a chunk can make one. */
 	wake_up(&supply->arrived);
+	/* Reclaim that counts no page as progress ends with the OOM killer. */
+	mm_account_reclaimed_pages(freed);
 	sc->nr_scanned = freed;
 	return freed ?: SHRINK_STOP;
 }

@@ -9,6 +9,7 @@
 #include <linux/mm.h>
 #include <linux/shrinker.h>
 #include <linux/slab.h>
+#include <linux/swap.h>
 #include <linux/version.h>
 
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 1, 0)
@@ -79,6 +80,15 @@ static inline void devpool_shrinker_unregister(struct devpool_shrinker *shrinker
 	/* Takes NULL. */
 	shrinker_free(shrinker->shrinker);
 	shrinker->shrinker = NULL;
+}
+#endif
+
+/* Reclaim is told of pages by this function from 6.4 on. */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 4, 0)
+static inline void mm_account_reclaimed_pages(unsigned long pages)
+{
+	if (current->reclaim_state)
+		current->reclaim_state->reclaimed_slab += pages;
 }
 #endif
 
