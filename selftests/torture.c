@@ -247,8 +247,9 @@ static void check_block(const struct block *b)
 		if (!look(b, at, 0, &tag) || !look(b, at, 1, &serial))
 			return;
 		if (tag != b->tag || serial != b->serial + at) {
-			wrong("a live block of %llu at 0x%llx: 0x%llx, 0x%llx at %llu, not 0x%llx, 0x%llx",
-			      b->bytes, b->addr, tag, serial, at, b->tag, b->serial + at);
+			wrong("a live block of %llu at 0x%llx: 0x%llx, 0x%llx at %llu",
+			      b->bytes, b->addr, tag, serial, at);
+			wrong("it should have 0x%llx, 0x%llx there", b->tag, b->serial + at);
 			return;
 		}
 	}

@@ -20,6 +20,7 @@ tmp=$(mktemp -d) || exit
 trap 'rm -rf "$tmp"' EXIT
 mkdir "$tmp/tests"
 number=0
+failed=0
 status=0
 
 # made NAME: a test, its text on standard input
@@ -48,6 +49,7 @@ ok()
 		echo "ok $number $name"
 	else
 		echo "not ok $number $name"
+		failed=$((failed + 1))
 		sed 's/^/# /' "$tmp/out" "$tmp/results/judged" "$tmp/results/verdict"
 	fi
 }
@@ -279,3 +281,5 @@ ok "a suite without a plan fails" \
 ok "and so does one that does not end" \
 	[ "$(kunit "KTAP version 1\n1..1\n$inner    1..2\n    ok 1 x\n")" = \
 	  $'ok 1 a.x\nnot ok 2 a: a plan of 2, but 1 results\nnot ok 3 a suite that did not end\n1..3' ]
+
+[ $failed -eq 0 ] && [ $number -eq 41 ]
