@@ -2,25 +2,27 @@
 /*
  * The arena: best fit, extension, recycling, coalescing.
  *
- * A range is an alternation of busy blocks and gaps between them; a gap is an
- * alternation of cached and vacant blocks. Memory comes and goes in pieces, so
- * inside a gap each border is a piece's, and only the first and the last block of
- * a gap can begin or end inside a piece that it shares with a busy block.
+ * A range is an alternation of fixed blocks and gaps between them. Fixed are those
+ * that are busy, and those that are cached but which one stream may still use: the
+ * stream can have them, and to all others they are as good as busy. A gap is an
+ * alternation of other cached and of vacant blocks. Memory comes and goes in
+ * pieces, so inside a gap each border is a piece's, and only the first and the last
+ * block of a gap can begin or end inside a piece that it shares with a fixed block.
  *
  * Nothing but a placement may fail for want of a block struct. What can later
  * need one without being able to allocate is the taking of pieces out of the
  * middle of a cached block: it becomes three blocks. That happens at most once in
  * each gap, since later ones find a vacant neighbour; there are at most as many
- * gaps as busy blocks and ranges; and each such gap needs a whole resident piece
+ * gaps as fixed blocks and ranges; and each such gap needs a whole resident piece
  * of its own beside a shared one. So it is enough to have
  *
- *	min(2 * (busy + ranges), resident + 1)
+ *	min(2 * (fixed + ranges), resident + 1)
  *
  * structs in the stock whenever a placement is made; freeing and detaching only
  * make later needs smaller by what they use. A placement that is in flight can
  * need two more, to be cut to size or to be undone. (A part that is taken next to
  * a vacant block is cut off before it is joined, which takes a struct for a
- * moment: the gap at the end of each range, with no busy block behind it, has one
+ * moment: the gap at the end of each range, with no fixed block behind it, has one
  * too many for that.)
  */
 #include <linux/align.h>
@@ -67,6 +69,21 @@ static bool is_in_state(const struct devpool_block *block,
 	return block && block->state == state;
 }
 
+/* Of the same state and for the same streams, so that they can be one block. */
+static bool is_like(const struct devpool_block *block, enum devpool_arena_state state,
+		    const struct devpool_guards *guards)
+{
+	return is_in_state(block, state) && block->guards == guards;
+}
+
+/* Can a request on the stream of these guards have it? */
+static bool is_usable(const struct devpool_block *block,
+		      const struct devpool_guards *guards)
+{
+	return is_in_state(block, DEVPOOL_BLOCK_IS_CACHED) &&
+	       (!block->guards || block->guards == guards);
+}
+
 /* Number of whole pieces in an extent of addresses. */
 static unsigned long whole_pieces(const struct devpool_arena *arena, u64 addr,
 				  u64 end)
@@ -93,6 +110,12 @@ static bool is_smaller(struct rb_node *node, const struct rb_node *parent)
 	a = rb_entry(node, struct devpool_block, by_size);
 	b = rb_entry(parent, struct devpool_block, by_size);
 	return is_before(a->size, a->addr, b);
+}
+
+static bool is_earlier(struct rb_node *node, const struct rb_node *parent)
+{
+	return rb_entry(node, struct devpool_block, by_point)->point <
+	       rb_entry(parent, struct devpool_block, by_point)->point;
 }
 
 /* The first block of at least this size. */
@@ -122,6 +145,14 @@ static void index_block(struct devpool_arena *arena, struct devpool_block *block
 			rb_add(&block->by_size, &arena->gaps, is_smaller);
 		return;
 	}
+	if (block->guards) {
+		rb_add(&block->by_size, &block->guards->fit, is_smaller);
+		rb_add_cached(&block->by_point, &block->guards->by_point, is_earlier);
+		block->whole = 0;
+		arena->nr_guarded++;
+		arena->guarded += block->size;
+		return;
+	}
 
 	rb_add(&block->by_size, &arena->fit, is_smaller);
 	block->whole = whole_pieces(arena, block->addr, devpool_block_end(block));
@@ -136,6 +167,13 @@ static void unindex_block(struct devpool_arena *arena, struct devpool_block *blo
 	if (block->state == DEVPOOL_BLOCK_IS_VACANT) {
 		if (!block->leaving)
 			rb_erase(&block->by_size, &arena->gaps);
+		return;
+	}
+	if (block->guards) {
+		rb_erase(&block->by_size, &block->guards->fit);
+		rb_erase_cached(&block->by_point, &block->guards->by_point);
+		arena->nr_guarded--;
+		arena->guarded -= block->size;
 		return;
 	}
 
@@ -159,7 +197,7 @@ static void resize_block(struct devpool_arena *arena, struct devpool_block *bloc
 	struct devpool_block *other;
 	bool moves;
 
-	if (block->state == DEVPOOL_BLOCK_IS_VACANT) {
+	if (block->state == DEVPOOL_BLOCK_IS_VACANT || block->guards) {
 		unindex_block(arena, block);
 		block->addr = addr;
 		block->size = size;
@@ -220,6 +258,9 @@ static struct devpool_block *add_block(struct devpool_arena *arena,
 	block->range = beside->range;
 	block->state = beside->state;
 	block->zero = beside->zero;
+	block->pending = false;
+	block->guards = beside->guards;
+	block->point = beside->point;
 	block->leaving = 0;
 
 	/* The neighbour in order: the child, or the extreme below the child. */
@@ -240,12 +281,14 @@ static void remove_block(struct devpool_arena *arena, struct devpool_block *bloc
 	devpool_arena_donate(arena, block);
 }
 
-static void make_busy(struct devpool_block *block)
+static void make_busy(struct devpool_block *block, struct devpool_guards *guards)
 {
 	block->state = DEVPOOL_BLOCK_IS_BUSY;
+	block->guards = guards;
 	block->member = NULL;
 	block->requested = 0;
 	block->holds = NULL;
+	block->uses = NULL;
 }
 
 /* Cuts a busy block in two and returns the upper part. */
@@ -257,7 +300,7 @@ static struct devpool_block *split_block(struct devpool_arena *arena,
 
 	block->size = addr - block->addr;
 	upper = add_block(arena, block, true, addr, end - addr);
-	make_busy(upper);
+	make_busy(upper, block->guards);
 	return upper;
 }
 
@@ -285,10 +328,14 @@ static struct devpool_block *carve_block(struct devpool_arena *arena,
 	return add_block(arena, block, true, addr, end - addr);
 }
 
-/* Gives a block that is not indexed a free state, joined with its neighbours. */
+/*
+ * Gives a block that is not indexed a free state, joined with its neighbours. With a
+ * point it stays with its guards until that has passed.
+ */
 static void free_block(struct devpool_arena *arena, struct devpool_block *block,
-		       enum devpool_arena_state state)
+		       enum devpool_arena_state state, u64 point)
 {
+	struct devpool_guards *guards = point ? block->guards : NULL;
 	struct devpool_block *prev = prev_block(block);
 	struct devpool_block *next = next_block(block);
 	u64 addr = block->addr, end = devpool_block_end(block);
@@ -297,17 +344,21 @@ static void free_block(struct devpool_arena *arena, struct devpool_block *block,
 	bool zero = block->zero;
 
 	if ((arena->no_split && !vacant) ||
-	    (!is_in_state(prev, state) && !is_in_state(next, state))) {
+	    (!is_like(prev, state, guards) && !is_like(next, state, guards))) {
 		block->state = state;
+		block->pending = false;
+		block->guards = guards;
+		block->point = point;
 		index_block(arena, block);
 		return;
 	}
 	remove_block(arena, block);
 	block = next;
-	if (is_in_state(prev, state)) {
-		if (is_in_state(next, state)) {
+	if (is_like(prev, state, guards)) {
+		if (is_like(next, state, guards)) {
 			end = devpool_block_end(next);
 			zero = zero && next->zero;
+			point = max(point, next->point);
 			leaving += vacant ? next->leaving : 0;
 			unindex_block(arena, next);
 			remove_block(arena, next);
@@ -324,6 +375,13 @@ static void free_block(struct devpool_arena *arena, struct devpool_block *block,
 		block->leaving += leaving;
 		block->addr = addr;
 		block->size = end - addr;
+	} else if (guards) {
+		/* The later point protects both. */
+		unindex_block(arena, block);
+		block->point = max(block->point, point);
+		block->addr = addr;
+		block->size = end - addr;
+		index_block(arena, block);
 	} else {
 		resize_block(arena, block, addr, end - addr);
 	}
@@ -331,10 +389,11 @@ static void free_block(struct devpool_arena *arena, struct devpool_block *block,
 
 /*
  * Makes one busy block out of [addr, end), which lies inside free
- * neighbours of which @block is the first.
+ * neighbours of which @block is the first. Its point is the latest of theirs.
  */
 static struct devpool_block *claim_blocks(struct devpool_arena *arena,
-					  struct devpool_block *block, u64 addr,
+					  struct devpool_block *block,
+					  struct devpool_guards *guards, u64 addr,
 					  u64 end)
 {
 	struct devpool_block *claimed, *part;
@@ -346,9 +405,10 @@ static struct devpool_block *claim_blocks(struct devpool_arena *arena,
 				   min(end, devpool_block_end(block)));
 		claimed->size += part->size;
 		claimed->zero = claimed->zero && part->zero;
+		claimed->point = max(claimed->point, part->point);
 		remove_block(arena, part);
 	}
-	make_busy(claimed);
+	make_busy(claimed, guards);
 	arena->nr_busy++;
 	return claimed;
 }
@@ -408,6 +468,9 @@ void devpool_arena_add_range(struct devpool_arena *arena,
 	block->range = range;
 	block->state = DEVPOOL_BLOCK_IS_VACANT;
 	block->zero = true;
+	block->pending = false;
+	block->guards = NULL;
+	block->point = 0;
 	block->leaving = 0;
 	rb_link_node(&block->by_addr, NULL, &range->blocks.rb_node);
 	rb_insert_color(&block->by_addr, &range->blocks);
@@ -442,10 +505,15 @@ struct devpool_block *devpool_arena_remove_range(struct devpool_arena *arena,
 }
 
 /* Block structs that the arena may need before it is asked for a placement. */
-static unsigned long stock_needed(unsigned long busy, unsigned long reserved,
+static unsigned long stock_needed(unsigned long fixed, unsigned long reserved,
 				  unsigned long resident)
 {
-	return min(2 * busy, resident + 1) + 2 * reserved;
+	return min(2 * fixed, resident + 1) + 2 * reserved;
+}
+
+static unsigned long nr_fixed(const struct devpool_arena *arena)
+{
+	return arena->nr_busy + arena->nr_guarded + arena->nr_ranges;
 }
 
 /**
@@ -463,8 +531,7 @@ unsigned long devpool_arena_wants(const struct devpool_arena *arena, u64 size)
 	unsigned long needed;
 
 	/* A claim cuts at both ends: two more. */
-	needed = 2 + stock_needed(arena->nr_busy + arena->nr_ranges + 2,
-				  arena->nr_reserved + 1, resident);
+	needed = 2 + stock_needed(nr_fixed(arena) + 2, arena->nr_reserved + 1, resident);
 	return needed > arena->nr_stock ? needed - arena->nr_stock : 0;
 }
 
@@ -494,48 +561,65 @@ struct devpool_block *devpool_arena_surplus(struct devpool_arena *arena)
 
 	if (likely(arena->nr_stock <= DEVPOOL_STOCK_KEPT))
 		return NULL;
-	needed = stock_needed(arena->nr_busy + arena->nr_ranges, arena->nr_reserved,
+	needed = stock_needed(nr_fixed(arena), arena->nr_reserved,
 			      arena->nr_resident + arena->nr_planned);
 	if (arena->nr_stock <= needed + DEVPOOL_STOCK_KEPT)
 		return NULL;
 	return stock_pop(arena);
 }
 
-/**
- * devpool_arena_fit - takes a block out of what is resident
- * @arena: the arena, with nothing in want (devpool_arena_wants())
- * @size: bytes, a multiple of the arena's granule
- * @align: alignment of the address, a power of two
- *
- * Best fit: the smallest block that fits, the lowest of equals; in an arena of
- * whole blocks all of it, which can be more than asked for. Where the alignment is
- * larger than what blocks have anyway, the search for the smallest is bounded if
- * there is one that fits whatever its address.
- *
- * Return: a busy block, or NULL if nothing resident fits.
+/*
+ * The smallest block that fits, the lowest of equals. Where the alignment is larger
+ * than what blocks have anyway, the search for the smallest is bounded if there is
+ * one that fits whatever its address.
  */
-struct devpool_block *devpool_arena_fit(struct devpool_arena *arena, u64 size,
-					u64 align)
+static struct devpool_block *best_fit(const struct rb_root *root, u64 size, u64 align)
 {
-	struct devpool_block *block = at_least(&arena->fit, size);
+	struct devpool_block *block = at_least(root, size);
 	unsigned int tries = 0;
-	u64 addr;
 
-	while (block) {
-		addr = ALIGN(block->addr, align);
-		if (addr + size <= devpool_block_end(block)) {
-			if (arena->no_split)
-				size = block->size;
-			return claim_blocks(arena, block, addr, addr + size);
-		}
+	while (block && ALIGN(block->addr, align) + size > devpool_block_end(block)) {
 		block = by_size(rb_next(&block->by_size));
 		if (++tries == DEVPOOL_SEARCH_MAX) {
-			struct devpool_block *sure = at_least(&arena->fit, size + align);
+			struct devpool_block *sure = at_least(root, size + align);
 
 			block = sure ?: block;
 		}
 	}
-	return NULL;
+	return block;
+}
+
+/**
+ * devpool_arena_fit - takes a block out of what is resident
+ * @arena: the arena, with nothing in want (devpool_arena_wants())
+ * @guards: those of the stream that the block is for, NULL for none
+ * @size: bytes, a multiple of the arena's granule
+ * @align: alignment of the address, a power of two
+ *
+ * Best fit of what is in the stream's guards and in nobody's; in an arena of whole
+ * blocks all of it, which can be more than asked for.
+ *
+ * Return: a busy block, or NULL if nothing resident fits.
+ */
+struct devpool_block *devpool_arena_fit(struct devpool_arena *arena,
+					struct devpool_guards *guards, u64 size,
+					u64 align)
+{
+	struct devpool_block *block = best_fit(&arena->fit, size, align);
+	u64 addr;
+
+	if (guards) {
+		struct devpool_block *own = best_fit(&guards->fit, size, align);
+
+		if (own && (!block || is_before(own->size, own->addr, block)))
+			block = own;
+	}
+	if (!block)
+		return NULL;
+	addr = ALIGN(block->addr, align);
+	if (arena->no_split)
+		size = block->size;
+	return claim_blocks(arena, block, guards, addr, addr + size);
 }
 
 /* A place that is being considered. */
@@ -549,7 +633,7 @@ struct devpool_candidate {
 /*
  * Considers one address in the run [start, end) of free blocks around a gap.
  * The cost is the number of pieces that have to come from somewhere: all but
- * the first and the last where these are shared with busy blocks and so are
+ * the first and the last where these are shared with fixed blocks and so are
  * resident whatever is done. Whole pieces that are resident count as much as
  * holes, since they could stand behind any other address just as well: unless
  * memory stays where it is. Of places that cost the same, the one with the fewest
@@ -587,19 +671,19 @@ static void consider(const struct devpool_arena *arena, u64 start, u64 end,
 }
 
 static void consider_gap(const struct devpool_arena *arena,
-			 struct devpool_block *gap, u64 size, u64 align,
-			 struct devpool_candidate *best)
+			 const struct devpool_guards *guards, struct devpool_block *gap,
+			 u64 size, u64 align, struct devpool_candidate *best)
 {
 	struct devpool_block *prev = prev_block(gap);
 	struct devpool_block *next = next_block(gap);
 	u64 start = gap->addr, end = devpool_block_end(gap);
 	struct devpool_block *first = gap;
 
-	if (!arena->no_split && is_in_state(prev, DEVPOOL_BLOCK_IS_CACHED)) {
+	if (!arena->no_split && is_usable(prev, guards)) {
 		start = prev->addr;
 		first = prev;
 	}
-	if (!arena->no_split && is_in_state(next, DEVPOOL_BLOCK_IS_CACHED))
+	if (!arena->no_split && is_usable(next, guards))
 		end = devpool_block_end(next);
 
 	/* From the start on, so that what is over stays one run; or to the end. */
@@ -612,6 +696,7 @@ static void consider_gap(const struct devpool_arena *arena,
 /**
  * devpool_arena_place - finds the place that needs the fewest new chunks
  * @arena: the arena, with nothing in want (devpool_arena_wants())
+ * @guards: those of the stream that the block is for, NULL for none
  * @size: bytes, a multiple of the arena's granule
  * @align: alignment of the address, a power of two of at least the granule
  * @place: set to what was found
@@ -622,13 +707,13 @@ static void consider_gap(const struct devpool_arena *arena,
  * Return: true if there is a place. It is reserved; the caller puts chunks
  * behind its holes and commits it, or undoes it.
  */
-bool devpool_arena_place(struct devpool_arena *arena, u64 size, u64 align,
-			 struct devpool_placement *place)
+bool devpool_arena_place(struct devpool_arena *arena, struct devpool_guards *guards,
+			 u64 size, u64 align, struct devpool_placement *place)
 {
 	u64 chunk = devpool_arena_chunk(arena);
 	struct devpool_candidate best = { .cost = ULONG_MAX, .holes = ULONG_MAX };
-	struct devpool_block *gap, *below, *after;
 	u64 lower, upper, gap_addr, gap_end;
+	struct devpool_block *gap, *below;
 	unsigned int tries;
 
 	/*
@@ -638,13 +723,14 @@ bool devpool_arena_place(struct devpool_arena *arena, u64 size, u64 align,
 	gap = at_least(&arena->gaps, size > 2 * chunk ? size - 2 * chunk : chunk);
 	below = gap ? by_size(rb_prev(&gap->by_size)) : by_size(rb_last(&arena->gaps));
 	for (tries = 0; gap && tries < DEVPOOL_SEARCH_MAX; tries++) {
-		consider_gap(arena, gap, size, align, &best);
+		consider_gap(arena, guards, gap, size, align, &best);
 		gap = by_size(rb_next(&gap->by_size));
 	}
 	if (gap)
-		consider_gap(arena, by_size(rb_last(&arena->gaps)), size, align, &best);
+		consider_gap(arena, guards, by_size(rb_last(&arena->gaps)), size, align,
+			     &best);
 	for (tries = 0; below && tries < DEVPOOL_SEARCH_MAX; tries++) {
-		consider_gap(arena, below, size, align, &best);
+		consider_gap(arena, guards, below, size, align, &best);
 		below = by_size(rb_prev(&below->by_size));
 	}
 	if (!best.first)
@@ -664,16 +750,19 @@ bool devpool_arena_place(struct devpool_arena *arena, u64 size, u64 align,
 	if (upper <= gap_end)
 		upper = ALIGN(upper, chunk);
 
-	after = claim_blocks(arena, best.first, lower, upper);
-	arena->nr_reserved++;
-	arena->nr_planned += best.holes;
 	*place = (struct devpool_placement){
-		.block = after,
 		.addr = best.addr,
 		.size = size,
 		.hole = max(ALIGN_DOWN(lower, chunk), gap_addr),
 		.nr_holes = best.holes,
 	};
+	if (lower < gap_addr)
+		place->point_below = best.first->point;
+	if (upper > gap_end)
+		place->point_above = next_block(gap)->point;
+	place->block = claim_blocks(arena, best.first, guards, lower, upper);
+	arena->nr_reserved++;
+	arena->nr_planned += best.holes;
 	return true;
 }
 
@@ -708,7 +797,8 @@ static void end_placement(struct devpool_arena *arena,
  * @place: the placement
  *
  * Return: the busy block of the size and at the address asked for. What the
- * first and the last piece have beyond it is cached.
+ * first and the last piece have beyond it is cached; these are new, so that no
+ * stream uses them.
  */
 struct devpool_block *devpool_arena_commit(struct devpool_arena *arena,
 					   struct devpool_placement *place)
@@ -719,12 +809,12 @@ struct devpool_block *devpool_arena_commit(struct devpool_arena *arena,
 	end_placement(arena, place);
 	if (devpool_block_end(block) > end)
 		free_block(arena, split_block(arena, block, end),
-			   DEVPOOL_BLOCK_IS_CACHED);
+			   DEVPOOL_BLOCK_IS_CACHED, 0);
 	if (block->addr < place->addr) {
 		struct devpool_block *lower = block;
 
 		block = split_block(arena, block, place->addr);
-		free_block(arena, lower, DEVPOOL_BLOCK_IS_CACHED);
+		free_block(arena, lower, DEVPOOL_BLOCK_IS_CACHED, 0);
 	}
 	return block;
 }
@@ -745,15 +835,15 @@ void devpool_arena_undo(struct devpool_arena *arena,
 	arena->nr_busy--;
 	if (devpool_block_end(block) > hole_end) {
 		part = split_block(arena, block, hole_end);
-		free_block(arena, part, DEVPOOL_BLOCK_IS_CACHED);
+		free_block(arena, part, DEVPOOL_BLOCK_IS_CACHED, place->point_above);
 	}
 	if (block->addr < place->hole) {
 		part = block;
 		block = split_block(arena, block, place->hole);
-		free_block(arena, part, DEVPOOL_BLOCK_IS_CACHED);
+		free_block(arena, part, DEVPOOL_BLOCK_IS_CACHED, place->point_below);
 	}
 	block->zero = true;
-	free_block(arena, block, DEVPOOL_BLOCK_IS_VACANT);
+	free_block(arena, block, DEVPOOL_BLOCK_IS_VACANT, 0);
 }
 
 /**
@@ -761,11 +851,25 @@ void devpool_arena_undo(struct devpool_arena *arena,
  * @arena: the arena
  * @block: the block, in no member's list, its @zero up to date; not the caller's
  *	any more
+ * @point: the point until which only the stream of its guards can have it, 0 if
+ *	anybody can
  */
-void devpool_arena_free(struct devpool_arena *arena, struct devpool_block *block)
+void devpool_arena_free(struct devpool_arena *arena, struct devpool_block *block,
+			u64 point)
 {
 	arena->nr_busy--;
-	free_block(arena, block, DEVPOOL_BLOCK_IS_CACHED);
+	free_block(arena, block, DEVPOOL_BLOCK_IS_CACHED, point);
+}
+
+/**
+ * devpool_arena_unguard - anybody can have a cached block from now on
+ * @arena: the arena
+ * @block: the block, in guards; not the caller's any more
+ */
+void devpool_arena_unguard(struct devpool_arena *arena, struct devpool_block *block)
+{
+	unindex_block(arena, block);
+	free_block(arena, block, DEVPOOL_BLOCK_IS_CACHED, 0);
 }
 
 /**
@@ -818,7 +922,7 @@ unsigned long devpool_arena_detach(struct devpool_arena *arena, unsigned long ma
 		}
 		block->leaving = pieces;
 		block->zero = true;
-		free_block(arena, block, DEVPOOL_BLOCK_IS_VACANT);
+		free_block(arena, block, DEVPOOL_BLOCK_IS_VACANT, 0);
 		taken += pieces;
 	}
 	arena->nr_resident -= taken;

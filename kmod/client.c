@@ -594,9 +594,188 @@ put_pool:
 }
 
 /**
+ * devpool_client_record_use - RECORD
+ * @client: the client
+ * @addr: any number
+ * @number: the stream
+ *
+ * Context: may sleep.
+ * Return: 0, -ENOENT if that is not inside a live block on which the client has a
+ * reference, or the client has no such stream, or -ENOMEM.
+ */
+int devpool_client_record_use(struct devpool_client *client, u64 addr, u32 number)
+{
+	struct devpool_stream *stream = NULL;
+	struct devpool_range *range;
+	struct devpool_pool *pool;
+	int err;
+
+	if (number) {
+		stream = devpool_client_get_stream(client, number);
+		if (!stream)
+			return -ENOENT;
+	}
+	range = devpool_client_get_range(client, addr);
+	if (range) {
+		pool = range->pool;
+		err = devpool_pool_record(range, client, addr, stream);
+		devpool_pool_put(pool);
+	} else {
+		err = -ENOENT;
+	}
+	if (stream)
+		devpool_stream_put(stream);
+	return err;
+}
+
+/**
+ * devpool_client_count_stream - a number for a stream of the client's
+ * @client: the client
+ * @number: set to the number
+ *
+ * Context: may sleep.
+ * Return: 0, -EDQUOT if it has as many streams as it can have, or -ENOMEM.
+ */
+int devpool_client_count_stream(struct devpool_client *client, u32 *number)
+{
+	int err = 0;
+
+	spin_lock(&client->lock);
+	if (client->nr_streams >= devpool_max_streams)
+		err = -EDQUOT;
+	else
+		client->nr_streams++;
+	spin_unlock(&client->lock);
+	if (err)
+		return err;
+	/* Not to be found yet. Numbers go round, so that an old one is noticed. */
+	err = xa_alloc_cyclic(&client->streams, number, NULL, xa_limit_32b,
+			      &client->next_stream, GFP_KERNEL_ACCOUNT);
+	if (err < 0) {
+		spin_lock(&client->lock);
+		client->nr_streams--;
+		spin_unlock(&client->lock);
+		return err == -EBUSY ? -EDQUOT : err;
+	}
+	return 0;
+}
+
+/**
+ * devpool_client_uncount_stream - undoes devpool_client_count_stream()
+ * @client: the client
+ * @number: the number
+ *
+ * Context: process; does not sleep.
+ */
+void devpool_client_uncount_stream(struct devpool_client *client, u32 number)
+{
+	xa_erase(&client->streams, number);
+	spin_lock(&client->lock);
+	client->nr_streams--;
+	spin_unlock(&client->lock);
+}
+
+/**
+ * devpool_client_add_stream - the client has a stream from now on
+ * @client: the client
+ * @number: its number, from devpool_client_count_stream()
+ * @stream: the stream, whose first reference becomes the client's
+ *
+ * Context: process; does not sleep.
+ */
+void devpool_client_add_stream(struct devpool_client *client, u32 number,
+			       struct devpool_stream *stream)
+{
+	stream->number = number;
+	/* The place is reserved, so this allocates nothing. */
+	xa_store(&client->streams, number, stream, 0);
+}
+
+/**
+ * devpool_client_get_stream - finds a stream
+ * @client: the client
+ * @number: any number
+ *
+ * Context: process; does not sleep.
+ * Return: the stream, with a reference, or NULL.
+ */
+struct devpool_stream *devpool_client_get_stream(struct devpool_client *client,
+						 u32 number)
+{
+	struct devpool_stream *stream;
+
+	rcu_read_lock();
+	stream = devpool_xa_load(&client->streams, number);
+	if (stream && !kref_get_unless_zero(&stream->ref))
+		stream = NULL;
+	rcu_read_unlock();
+	return stream;
+}
+
+/* A stream that the client has no more. */
+static void devpool_client_drop_stream(struct devpool_stream *stream)
+{
+	devpool_stream_end(stream);
+	devpool_lanes_end(stream);
+	devpool_stream_put(stream);
+}
+
+/**
+ * devpool_client_end_stream - STREAM_DESTROY
+ * @client: the client
+ * @number: any number
+ *
+ * Context: may sleep, no lock held. Allocates nothing.
+ * Return: 0, or -ENOENT if the client has no such stream.
+ */
+int devpool_client_end_stream(struct devpool_client *client, u32 number)
+{
+	struct devpool_stream *stream;
+
+	/* What is only reserved is NULL, and stays. */
+	xa_lock(&client->streams);
+	stream = xa_load(&client->streams, number);
+	if (stream)
+		__xa_erase(&client->streams, number);
+	xa_unlock(&client->streams);
+	if (!stream)
+		return -ENOENT;
+	spin_lock(&client->lock);
+	client->nr_streams--;
+	spin_unlock(&client->lock);
+	devpool_routes_end_stream(client, stream);
+	devpool_client_drop_stream(stream);
+	return 0;
+}
+
+/**
+ * devpool_client_awaits - do streams use anything of the client's other caches
+ * @client: the client
+ *
+ * Looks at the pools that devpool_client_reclaim() takes from.
+ *
+ * Context: may sleep, no lock held. Allocates nothing.
+ * Return: true if so.
+ */
+bool devpool_client_awaits(struct devpool_client *client)
+{
+	bool awaits = devpool_pool_awaits(client->home->pool);
+	struct devpool_member *member;
+	u64 number = 0;
+
+	while (!awaits && (member = devpool_client_next_member(client, &number))) {
+		if (!READ_ONCE(member->pool->use_count))
+			awaits = devpool_pool_awaits(member->pool);
+		devpool_client_put_member(client, member);
+	}
+	return awaits;
+}
+
+/**
  * devpool_client_empty - EMPTY_CACHE of {0,0}
  * @client: the client
  * @flags: %DEVPOOL_EMPTY_KEEP_PHYSICAL or none
+ * @timeout: how long to wait for streams
  * @keep: resident bytes at which to stop, in each pool
  * @emptied: the report
  *
@@ -605,19 +784,26 @@ put_pool:
  *
  * Context: may sleep, no lock held. Allocates nothing.
  */
-void devpool_client_empty(struct devpool_client *client, u32 flags, u64 keep,
-			  struct devpool_emptied *emptied)
+void devpool_client_empty(struct devpool_client *client, u32 flags, s64 timeout,
+			  u64 keep, struct devpool_emptied *emptied)
 {
+	struct devpool_pool *home = client->home->pool;
 	struct devpool_member *member;
 	u64 number = 0;
 
+	/* What need not wait does not wait for what has to. */
+	if (timeout) {
+		struct devpool_emptied first = {};
+
+		devpool_client_empty(client, flags, 0, keep, &first);
+		emptied->freed += first.freed;
+	}
 	while ((member = devpool_client_next_member(client, &number))) {
 		if (!READ_ONCE(member->pool->use_count))
-			devpool_pool_empty(member->pool, flags, keep, emptied);
+			devpool_pool_empty(member->pool, flags, timeout, keep, emptied);
 		devpool_client_put_member(client, member);
 	}
-	devpool_pool_empty(client->home->pool, flags | DEVPOOL_EMPTY_TRIM, keep,
-			   emptied);
+	devpool_pool_empty(home, flags | DEVPOOL_EMPTY_TRIM, timeout, keep, emptied);
 }
 
 /**
@@ -674,6 +860,7 @@ static int devpool_client_open(struct inode *inode, struct file *file)
 		return -ENOSPC;
 	}
 	kref_init(&client->ref);
+	xa_init_flags(&client->streams, XA_FLAGS_ALLOC1);
 	spin_lock_init(&client->lock);
 	client->members = RB_ROOT;
 	INIT_LIST_HEAD(&client->routes);
@@ -699,15 +886,21 @@ static int devpool_client_open(struct inode *inode, struct file *file)
 
 /*
  * The last close: no command is running and no mapping is left. Whatever the
- * client owns hangs on a route or on one of its members.
+ * client owns is a route or a stream, or hangs on one of its members.
  */
 static int devpool_client_close(struct inode *inode, struct file *file)
 {
 	struct devpool_client *client = file->private_data;
+	struct devpool_stream *stream;
 	struct devpool_member *member;
+	unsigned long index;
 	u64 number = 0;
 
 	devpool_routes_close(client);
+	/* First, so that what its user streams used is cached at once. */
+	xa_for_each(&client->streams, index, stream)
+		devpool_client_drop_stream(stream);
+	xa_destroy(&client->streams);
 	while ((member = devpool_client_next_member(client, &number))) {
 		devpool_member_close(member);
 		kref_put(&member->ref, devpool_member_release);

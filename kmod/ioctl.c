@@ -32,6 +32,7 @@ static_assert(sizeof(struct devpool_alloc) == 80);
 static_assert(offsetof(struct devpool_alloc, out_addr) == 64);
 static_assert(sizeof(struct devpool_free) == 16);
 static_assert(sizeof(struct devpool_retain) == 16);
+static_assert(sizeof(struct devpool_record) == 24);
 static_assert(sizeof(struct devpool_pool_id_new) == 24);
 static_assert(sizeof(struct devpool_pool_create) == 72);
 static_assert(offsetof(struct devpool_pool_create, out_pool) == 48);
@@ -46,6 +47,11 @@ static_assert(sizeof(struct devpool_empty_cache) == 80);
 static_assert(offsetof(struct devpool_empty_cache, out_freed) == 40);
 static_assert(sizeof(struct devpool_route_begin) == 32);
 static_assert(sizeof(struct devpool_route_end) == 32);
+static_assert(sizeof(struct devpool_stream_create) == 16);
+static_assert(sizeof(struct devpool_stream_destroy) == 16);
+static_assert(sizeof(struct devpool_stream_submit) == 32);
+static_assert(offsetof(struct devpool_stream_submit, out_point) == 16);
+static_assert(sizeof(struct devpool_stream_signal) == 24);
 static_assert(sizeof(struct devpool_stats) == 272);
 static_assert(sizeof(struct devpool_snapshot_entry) == 80);
 static_assert(sizeof(struct devpool_snapshot) == 56);
@@ -132,8 +138,11 @@ static int devpool_cmd_info(struct devpool_call *call)
 				DEVPOOL_FEATURE_SHARE | DEVPOOL_FEATURE_ROUTES |
 				DEVPOOL_FEATURE_LIMITS | DEVPOOL_FEATURE_STABLE |
 				DEVPOOL_FEATURE_NO_SPLIT | DEVPOOL_FEATURE_SPARES |
-				DEVPOOL_FEATURE_SNAPSHOT,
+				DEVPOOL_FEATURE_SNAPSHOT | DEVPOOL_FEATURE_STREAMS |
+				DEVPOOL_FEATURE_FENCES,
 		.out_max_pools = devpool_max_pools,
+		.out_max_streams = devpool_max_streams,
+		.out_max_points = devpool_max_points,
 		.out_max_routes = devpool_max_routes,
 		.out_max_blocks = devpool_max_blocks,
 	};
@@ -157,11 +166,10 @@ static int devpool_round_up(u64 bytes, u64 to, u64 *rounded)
 }
 
 static int devpool_validate_alloc(const struct devpool_device *device,
-				  const struct devpool_alloc *alloc, u64 *size,
-				  u64 *align)
+				  const struct devpool_alloc *alloc,
+				  struct devpool_request *request)
 {
 	u64 granule = DEVPOOL_SMALL_GRANULE;
-	int err;
 
 	if (alloc->flags & ~(DEVPOOL_ALLOC_ZERO | DEVPOOL_ALLOC_EXPORTABLE) ||
 	    alloc->user_addr)
@@ -173,54 +181,61 @@ static int devpool_validate_alloc(const struct devpool_device *device,
 		return -EINVAL;
 	if (alloc->bytes > DEVPOOL_SMALL_MAX || alloc->flags & DEVPOOL_ALLOC_EXPORTABLE)
 		granule = PAGE_SIZE;
-	err = devpool_round_up(alloc->bytes, granule, size);
-	if (err)
-		return err;
-	*align = max(alloc->align, granule);
-	if (alloc->stream)
-		return -ENOENT;
-	return 0;
+	request->align = max(alloc->align, granule);
+	request->requested = alloc->bytes;
+	request->timeout = alloc->timeout;
+	return devpool_round_up(alloc->bytes, granule, &request->size);
 }
 
 static int devpool_cmd_alloc(struct devpool_call *call)
 {
 	struct devpool_alloc __user *user = call->user;
+	struct devpool_request request = {};
 	struct devpool_client *client = call->client;
 	struct devpool_member *member;
 	struct devpool_block *block;
 	struct devpool_alloc alloc;
-	u64 size, align, whole;
+	u64 size;
 	int err;
 
 	err = devpool_fetch(call, &alloc, sizeof(alloc));
 	if (err)
 		return err;
-	err = devpool_validate_alloc(call->device, &alloc, &size, &align);
+	err = devpool_validate_alloc(call->device, &alloc, &request);
 	if (err)
 		return err;
+	if (unlikely(alloc.stream)) {
+		request.stream = devpool_client_get_stream(client, alloc.stream);
+		if (!request.stream)
+			return -ENOENT;
+	}
+	size = request.size;
 look_up:
 	if (devpool_id_is_none(&alloc.pool) && unlikely(!list_empty(&client->routes)))
-		member = devpool_route_find(client);
+		member = devpool_route_find(client, request.stream);
 	else
 		member = devpool_client_get_member(client, &alloc.pool);
-	if (!member)
-		return -ENOENT;
+	if (!member) {
+		err = -ENOENT;
+		goto put_stream;
+	}
 
-	whole = size;
+	request.size = size;
 	if (unlikely(member->pool->flags & DEVPOOL_POOL_NO_SPLIT)) {
-		err = devpool_round_up(size, devpool_chunk_size(call->device), &whole);
+		err = devpool_round_up(size, devpool_chunk_size(call->device),
+				       &request.size);
 		if (err)
 			goto put_member;
 	}
-	if (whole > devpool_device_bytes(call->device)) {
-		err = devpool_pool_refuse(member->pool, whole, -ENOSPC);
+	if (request.size > devpool_device_bytes(call->device)) {
+		err = devpool_pool_refuse(member->pool, request.size, -ENOSPC);
 		goto put_member;
 	}
 	if (!atomic_add_unless(&client->nr_blocks, 1, devpool_max_blocks)) {
-		err = devpool_pool_refuse(member->pool, whole, -EDQUOT);
+		err = devpool_pool_refuse(member->pool, request.size, -EDQUOT);
 		goto put_member;
 	}
-	err = devpool_pool_reserve(member, whole, align, alloc.bytes, &block);
+	err = devpool_pool_reserve(member, &request, &block);
 	if (err)
 		goto uncount;
 
@@ -237,7 +252,7 @@ look_up:
 	trace_devpool_alloc(member->pool, block);
 	devpool_pool_publish(member, block);
 	devpool_client_put_member(client, member);
-	return 0;
+	goto put_stream;
 
 unreserve:
 	devpool_pool_unreserve(member, block);
@@ -248,6 +263,9 @@ put_member:
 	/* The route has ended meanwhile, and its pool with it. */
 	if (err == -ENOENT && devpool_id_is_none(&alloc.pool) && member != client->home)
 		goto look_up;
+put_stream:
+	if (unlikely(request.stream))
+		devpool_stream_put(request.stream);
 	return err;
 }
 
@@ -275,6 +293,21 @@ static int devpool_cmd_retain(struct devpool_call *call)
 	if (arg.flags)
 		return -EOPNOTSUPP;
 	return devpool_client_retain_block(call->client, arg.addr);
+}
+
+static int devpool_cmd_record(struct devpool_call *call)
+{
+	struct devpool_record arg;
+	int err;
+
+	err = devpool_fetch(call, &arg, sizeof(arg));
+	if (err)
+		return err;
+	if (arg.flags)
+		return -EOPNOTSUPP;
+	if (arg.__reserved)
+		return -EINVAL;
+	return devpool_client_record_use(call->client, arg.addr, arg.stream);
 }
 
 static int devpool_cmd_pool_id(struct devpool_call *call)
@@ -612,18 +645,18 @@ static int devpool_cmd_empty_cache(struct devpool_call *call)
 
 	if (call->client && devpool_id_is_none(&empty.pool))
 		devpool_client_empty(call->client,
-				     empty.flags & DEVPOOL_EMPTY_KEEP_PHYSICAL, empty.keep,
-				     &emptied);
+				     empty.flags & DEVPOOL_EMPTY_KEEP_PHYSICAL,
+				     empty.timeout, empty.keep, &emptied);
 	else
-		err = devpool_pool_empty(pool, empty.flags, empty.keep, &emptied);
+		err = devpool_pool_empty(pool, empty.flags, empty.timeout, empty.keep,
+					 &emptied);
 	devpool_call_put_pool(call, member);
 	if (err)
 		return err;
 
 	empty.out_freed = emptied.freed;
 	empty.out_kept = emptied.kept;
-	/* Nothing is pending where there are no streams. */
-	empty.out_pending = 0;
+	empty.out_pending = emptied.pending;
 	empty.out_live = emptied.live;
 	empty.out_state = emptied.state;
 	return devpool_respond(call, &empty,
@@ -634,16 +667,34 @@ static int devpool_cmd_empty_cache(struct devpool_call *call)
 static int devpool_validate_route(const struct devpool_pool_id *id, u32 flags, u32 scope,
 				  u32 stream)
 {
-	if (flags || (scope != DEVPOOL_SCOPE_THREAD && scope != DEVPOOL_SCOPE_ALL))
+	if (flags || scope > DEVPOOL_SCOPE_ALL)
 		return -EOPNOTSUPP;
-	if (devpool_id_is_none(id) || stream)
+	if (devpool_id_is_none(id) || (stream && scope != DEVPOOL_SCOPE_STREAM))
 		return -EINVAL;
 	return 0;
+}
+
+/* The stream that a command names, NULL for the host, with a reference. */
+static int devpool_call_get_stream(struct devpool_call *call, u32 number,
+				   struct devpool_stream **stream)
+{
+	*stream = NULL;
+	if (!number)
+		return 0;
+	*stream = devpool_client_get_stream(call->client, number);
+	return *stream ? 0 : -ENOENT;
+}
+
+static void devpool_call_put_stream(struct devpool_stream *stream)
+{
+	if (stream)
+		devpool_stream_put(stream);
 }
 
 static int devpool_cmd_route_begin(struct devpool_call *call)
 {
 	struct devpool_route_begin arg;
+	struct devpool_stream *stream;
 	int err;
 
 	err = devpool_fetch(call, &arg, sizeof(arg));
@@ -652,11 +703,17 @@ static int devpool_cmd_route_begin(struct devpool_call *call)
 	err = devpool_validate_route(&arg.pool, arg.flags, arg.scope, arg.stream);
 	if (err)
 		return err;
-	return devpool_route_begin(call->client, &arg.pool, arg.scope);
+	err = devpool_call_get_stream(call, arg.stream, &stream);
+	if (err)
+		return err;
+	err = devpool_route_begin(call->client, &arg.pool, arg.scope, stream);
+	devpool_call_put_stream(stream);
+	return err;
 }
 
 static int devpool_cmd_route_end(struct devpool_call *call)
 {
+	struct devpool_stream *stream;
 	struct devpool_route_end arg;
 	int err;
 
@@ -666,7 +723,142 @@ static int devpool_cmd_route_end(struct devpool_call *call)
 	err = devpool_validate_route(&arg.pool, arg.flags, arg.scope, arg.stream);
 	if (err)
 		return err;
-	return devpool_route_end(call->client, &arg.pool, arg.scope);
+	err = devpool_call_get_stream(call, arg.stream, &stream);
+	if (err)
+		return err;
+	err = devpool_route_end(call->client, &arg.pool, arg.scope, stream);
+	devpool_call_put_stream(stream);
+	return err;
+}
+
+static int devpool_cmd_stream_create(struct devpool_call *call)
+{
+	struct devpool_client *client = call->client;
+	struct devpool_stream_create arg;
+	struct devpool_stream *stream;
+	int err;
+
+	err = devpool_fetch(call, &arg, sizeof(arg));
+	if (err)
+		return err;
+	if (arg.flags & ~DEVPOOL_STREAM_FENCED)
+		return -EOPNOTSUPP;
+	if (arg.__reserved)
+		return -EINVAL;
+	stream = devpool_stream_create(arg.flags);
+	if (!stream)
+		return -ENOMEM;
+	err = devpool_client_count_stream(client, &arg.out_stream);
+	if (err)
+		goto put_stream;
+	err = devpool_respond(call, &arg,
+			      offsetof(struct devpool_stream_create, out_stream),
+			      sizeof(arg));
+	if (err)
+		goto uncount;
+	devpool_client_add_stream(client, arg.out_stream, stream);
+	return 0;
+
+uncount:
+	devpool_client_uncount_stream(client, arg.out_stream);
+put_stream:
+	devpool_stream_put(stream);
+	return err;
+}
+
+static int devpool_cmd_stream_destroy(struct devpool_call *call)
+{
+	struct devpool_stream_destroy arg;
+	int err;
+
+	err = devpool_fetch(call, &arg, sizeof(arg));
+	if (err)
+		return err;
+	if (arg.flags)
+		return -EOPNOTSUPP;
+	if (arg.__reserved)
+		return -EINVAL;
+	return devpool_client_end_stream(call->client, arg.stream);
+}
+
+static int devpool_validate_submit(const struct devpool_stream_submit *submit,
+				   const struct devpool_stream *stream)
+{
+	bool has_fence = submit->flags & DEVPOOL_SUBMIT_FENCE_IN;
+
+	/* User space makes no fences. */
+	if (!stream->fenced && submit->flags & DEVPOOL_SUBMIT_FENCE_OUT)
+		return -EOPNOTSUPP;
+	if (has_fence != stream->fenced)
+		return -EINVAL;
+	return 0;
+}
+
+/*
+ * The answer says which point it is before there is one, and nothing is locked
+ * meanwhile: who is second does it again.
+ */
+static int devpool_cmd_stream_submit(struct devpool_call *call)
+{
+	struct devpool_submission submission;
+	struct devpool_stream_submit submit;
+	struct devpool_stream *stream;
+	int err;
+
+	err = devpool_fetch(call, &submit, sizeof(submit));
+	if (err)
+		return err;
+	if (submit.flags & ~(DEVPOOL_SUBMIT_FENCE_IN | DEVPOOL_SUBMIT_FENCE_OUT))
+		return -EOPNOTSUPP;
+	if (submit.__reserved ||
+	    (submit.in_fence && !(submit.flags & DEVPOOL_SUBMIT_FENCE_IN)))
+		return -EINVAL;
+	stream = devpool_client_get_stream(call->client, submit.stream);
+	if (!stream)
+		return -ENOENT;
+	err = devpool_validate_submit(&submit, stream);
+	if (err)
+		goto put_stream;
+	err = devpool_submission_begin(&submission, stream, submit.flags,
+				       submit.in_fence);
+	if (err)
+		goto put_stream;
+	do {
+		err = devpool_submission_prepare(&submission);
+		if (err)
+			break;
+		submit.out_point = submission.number;
+		submit.out_fence = submission.out_fd;
+		err = devpool_respond(call, &submit,
+				      offsetof(struct devpool_stream_submit, out_point),
+				      sizeof(submit));
+	} while (!err && !devpool_submission_commit(&submission));
+	if (err)
+		devpool_submission_cancel(&submission);
+put_stream:
+	devpool_stream_put(stream);
+	return err;
+}
+
+static int devpool_cmd_stream_signal(struct devpool_call *call)
+{
+	struct devpool_stream_signal arg;
+	struct devpool_stream *stream;
+	int err;
+
+	err = devpool_fetch(call, &arg, sizeof(arg));
+	if (err)
+		return err;
+	if (arg.flags)
+		return -EOPNOTSUPP;
+	if (arg.__reserved)
+		return -EINVAL;
+	stream = devpool_client_get_stream(call->client, arg.stream);
+	if (!stream)
+		return -ENOENT;
+	err = devpool_stream_signal(stream, arg.point);
+	devpool_stream_put(stream);
+	return err;
 }
 
 static int devpool_cmd_stats(struct devpool_call *call)
@@ -794,6 +986,8 @@ static const struct devpool_command devpool_commands[] = {
 			addr, true, false),
 	DEVPOOL_COMMAND(DEVPOOL_CMD_RETAIN, devpool_cmd_retain, devpool_retain,
 			addr, true, false),
+	DEVPOOL_COMMAND(DEVPOOL_CMD_RECORD, devpool_cmd_record, devpool_record,
+			__reserved, true, false),
 	DEVPOOL_COMMAND(DEVPOOL_CMD_POOL_ID, devpool_cmd_pool_id, devpool_pool_id_new,
 			out_pool, true, false),
 	DEVPOOL_COMMAND(DEVPOOL_CMD_POOL_CREATE, devpool_cmd_pool_create,
@@ -812,6 +1006,14 @@ static const struct devpool_command devpool_commands[] = {
 			devpool_route_begin, stream, true, false),
 	DEVPOOL_COMMAND(DEVPOOL_CMD_ROUTE_END, devpool_cmd_route_end,
 			devpool_route_end, stream, true, false),
+	DEVPOOL_COMMAND(DEVPOOL_CMD_STREAM_CREATE, devpool_cmd_stream_create,
+			devpool_stream_create, __reserved, true, false),
+	DEVPOOL_COMMAND(DEVPOOL_CMD_STREAM_DESTROY, devpool_cmd_stream_destroy,
+			devpool_stream_destroy, __reserved, true, false),
+	DEVPOOL_COMMAND(DEVPOOL_CMD_STREAM_SUBMIT, devpool_cmd_stream_submit,
+			devpool_stream_submit, __reserved, true, false),
+	DEVPOOL_COMMAND(DEVPOOL_CMD_STREAM_SIGNAL, devpool_cmd_stream_signal,
+			devpool_stream_signal, point, true, false),
 	DEVPOOL_COMMAND(DEVPOOL_CMD_STATS, devpool_cmd_stats, devpool_stats,
 			out_zeroed_bytes, true, false),
 	DEVPOOL_COMMAND(DEVPOOL_CMD_SNAPSHOT, devpool_cmd_snapshot, devpool_snapshot,

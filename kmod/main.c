@@ -38,6 +38,14 @@ unsigned int devpool_max_pools = 65536;
 module_param_named(max_pools, devpool_max_pools, uint, 0444);
 MODULE_PARM_DESC(max_pools, "most pools that a client can have created at a time; default 65536");
 
+unsigned int devpool_max_streams = 4096;
+module_param_named(max_streams, devpool_max_streams, uint, 0444);
+MODULE_PARM_DESC(max_streams, "most streams that a client can have at a time; default 4096");
+
+unsigned int devpool_max_points = 65536;
+module_param_named(max_points, devpool_max_points, uint, 0444);
+MODULE_PARM_DESC(max_points, "most points of a stream that have not signalled; default 65536");
+
 unsigned int devpool_max_routes = 1024;
 module_param_named(max_routes, devpool_max_routes, uint, 0444);
 MODULE_PARM_DESC(max_routes, "most routes that a client can have at a time; default 1024");
@@ -186,10 +194,13 @@ static int __init devpool_init(void)
 	err = devpool_pool_cache_init();
 	if (err)
 		goto chunk_cache_exit;
+	err = devpool_reaper_init();
+	if (err)
+		goto pool_cache_exit;
 	devpool_scrubber = kthread_create_worker(0, "devpool_scrub");
 	if (IS_ERR(devpool_scrubber)) {
 		err = PTR_ERR(devpool_scrubber);
-		goto pool_cache_exit;
+		goto reaper_exit;
 	}
 	set_user_nice(devpool_scrubber->task, MAX_NICE);
 	err = devpool_class_init();
@@ -209,6 +220,8 @@ remove_devices:
 	devpool_class_exit();
 destroy_scrubber:
 	kthread_destroy_worker(devpool_scrubber);
+reaper_exit:
+	devpool_reaper_exit();
 pool_cache_exit:
 	devpool_pool_cache_exit();
 chunk_cache_exit:
@@ -218,6 +231,7 @@ chunk_cache_exit:
 
 static void __exit devpool_exit(void)
 {
+	devpool_reaper_exit();
 	devpool_devices_remove();
 	devpool_debugfs_exit();
 	devpool_class_exit();

@@ -3,13 +3,16 @@
  * Pools: where requests are served, and where caches end.
  *
  * A request goes through the attempts in the order of their cost: what is
- * resident; the pool's own returnable chunks, moved behind other addresses; its
- * spare chunks; new chunks from the device; caches of the client's that nobody was
- * promised.
+ * resident, with what streams are done with by now; the pool's own returnable
+ * chunks, moved behind other addresses; its spare chunks; new chunks from the
+ * device; caches of the client's that nobody was promised; and if streams use what
+ * is missing it waits until they do not.
  */
 #include <linux/anon_inodes.h>
 #include <linux/err.h>
 #include <linux/fs.h>
+#include <linux/jiffies.h>
+#include <linux/ktime.h>
 #include <linux/minmax.h>
 #include <linux/module.h>
 #include <linux/sched/signal.h>
@@ -28,11 +31,18 @@
 
 static struct kmem_cache *devpool_block_cache;
 
-static_assert(sizeof(struct devpool_block) <= 160);
+static_assert(sizeof(struct devpool_block) <= 128);
 
 static struct devpool_arena *devpool_pool_arena(struct devpool_pool *pool, u64 size)
 {
 	return &pool->arenas[size > DEVPOOL_SMALL_MAX];
+}
+
+/* Bytes that are free, but which streams still use. */
+static u64 devpool_pool_pending(const struct devpool_pool *pool)
+{
+	return pool->tally.active.now - pool->tally.allocated.now +
+	       pool->arenas[0].guarded + pool->arenas[1].guarded;
 }
 
 static unsigned long devpool_pool_returnable(const struct devpool_pool *pool)
@@ -157,6 +167,7 @@ static unsigned long devpool_pool_flush(struct devpool_pool *pool, u64 max_spare
 		devpool_pool_move(pool, DEVPOOL_ACCOUNT_RESIDENT, DEVPOOL_ACCOUNT_NONE,
 				  nr);
 		pool->nr_leaving += spares + nr;
+		pool->nr_flushed += spares + nr;
 		devpool_pool_take_spares(pool, spares, &chunks);
 		devpool_pool_take_out(pool, pool->arenas, nr, &chunks);
 		mutex_unlock(&pool->lock);
@@ -206,7 +217,7 @@ static void devpool_pool_release_excess(struct devpool_pool *pool)
 
 	lockdep_assert_held(&pool->lock);
 	cache = pool->tally.resident.now + pool->tally.spare.now -
-		pool->tally.allocated.now;
+		pool->tally.active.now;
 	if (cache <= pool->release_threshold)
 		return;
 	excess = DIV_ROUND_UP_ULL(cache - pool->release_threshold,
@@ -275,6 +286,32 @@ static unsigned long devpool_pool_settle(struct devpool_pool *pool)
 	if (!pool->use_count && !pool->gone && devpool_pool_is_empty(pool))
 		devpool_pool_retire(pool);
 	return flushed;
+}
+
+/**
+ * devpool_pool_reaped - more of a pool's memory is free
+ * @pool: the pool
+ *
+ * Context: under the lock of the pool.
+ */
+void devpool_pool_reaped(struct devpool_pool *pool)
+{
+	wake_up_all(&pool->flushed);
+	devpool_supply_wake(pool->device);
+}
+
+/**
+ * devpool_pool_lock - takes a pool's lock, where it is to be as it is by now
+ * @pool: the pool, of which the caller has a reference; its lock is to be given up by
+ *	devpool_pool_unlock()
+ *
+ * Context: may sleep, no lock held. Allocates nothing.
+ */
+void devpool_pool_lock(struct devpool_pool *pool)
+{
+	mutex_lock(&pool->lock);
+	if (unlikely(!llist_empty(&pool->told)))
+		devpool_pool_reap(pool);
 }
 
 /**
@@ -355,6 +392,7 @@ struct devpool_member *devpool_pool_create(struct devpool_client *client,
 	INIT_LIST_HEAD(&pool->spares);
 	init_waitqueue_head(&pool->flushed);
 	INIT_LIST_HEAD(&pool->members);
+	devpool_lanes_init(pool);
 	for (i = 0; i < ARRAY_SIZE(pool->arenas); i++)
 		devpool_arena_init(&pool->arenas[i], client->device->chunk_shift,
 				   flags & DEVPOOL_POOL_NO_SPLIT,
@@ -549,6 +587,7 @@ void devpool_pool_release(struct kref *ref)
 		hlist_for_each_entry_safe(block, spare, &arena->stock, node)
 			kmem_cache_free(devpool_block_cache, block);
 	}
+	devpool_lanes_exit(pool);
 	mutex_destroy(&pool->lock);
 	kref_put(&pool->creator->ref, devpool_client_free);
 	kfree_rcu(pool, rcu);
@@ -844,6 +883,8 @@ give_back:
 	devpool_supply_put(pool->device, &chunks);
 	mutex_lock(&pool->lock);
 undo:
+	devpool_block_unhold(place->block,
+			     min_not_zero(place->point_below, place->point_above));
 	devpool_arena_undo(arena, place);
 	return err;
 }
@@ -893,12 +934,14 @@ int devpool_pool_refuse(struct devpool_pool *pool, u64 bytes, int err)
  * What devpool_pool_reserve() does where the pool has to get something first.
  * Lets go of the lock.
  */
-static noinline int devpool_pool_reserve_slow(struct devpool_member *member,
-					      struct devpool_arena *arena, u64 size,
-					      u64 align, struct devpool_block **out)
+static int devpool_pool_reserve_slow(struct devpool_member *member,
+				     struct devpool_arena *arena,
+				     const struct devpool_request *request,
+				     struct devpool_block **out)
 {
 	struct devpool_client *client = member->client;
 	struct devpool_pool *pool = member->pool;
+	struct devpool_guards *guards = NULL;
 	struct devpool_placement place;
 	unsigned long wants;
 	int err = 0;
@@ -907,74 +950,195 @@ static noinline int devpool_pool_reserve_slow(struct devpool_member *member,
 	while (!err) {
 		if (!pool->use_count || list_empty(&member->link))
 			return -ENOENT;
-		wants = devpool_arena_wants(arena, size);
+		if (!llist_empty(&pool->told))
+			devpool_pool_reap(pool);
+		if (request->stream) {
+			guards = devpool_pool_find_guards(pool, arena, request->stream);
+			if (!guards) {
+				err = devpool_pool_add_lane(pool, request->stream);
+				continue;
+			}
+		}
+		wants = devpool_arena_wants(arena, request->size);
 		if (wants) {
 			err = devpool_pool_stock_up(pool, arena, wants);
 			continue;
 		}
-		*out = devpool_arena_fit(arena, size, align);
+		*out = devpool_arena_fit(arena, guards, request->size, request->align);
 		if (*out) {
 			pool->tally.hits++;
+			devpool_block_hold(*out);
 			return 0;
 		}
-		err = devpool_pool_could_have(pool, client, size);
+		err = devpool_pool_could_have(pool, client, request->size);
 		if (err)
 			return err;
-		if (devpool_arena_place(arena, size, align, &place))
+		if (devpool_arena_place(arena, guards, request->size, request->align,
+					&place)) {
+			/* Keeps the guards where the lock is let go. */
+			devpool_block_hold(place.block);
 			return devpool_pool_grow(pool, client, arena, &place, out);
-		err = devpool_pool_more_addresses(pool, arena, size);
+		}
+		err = devpool_pool_more_addresses(pool, arena, request->size);
 	}
 	return err;
+}
+
+/*
+ * Is there anything that the client could be served with when streams are done with
+ * it? Looks at the pool, which is locked, then at the client's caches that could be
+ * taken. Lets go of the lock.
+ */
+static bool devpool_member_awaits(struct devpool_member *member)
+{
+	struct devpool_pool *pool = member->pool;
+	bool awaits;
+
+	lockdep_assert_held(&pool->lock);
+	if (devpool_pool_pending(pool))
+		return true;
+	mutex_unlock(&pool->lock);
+	awaits = devpool_client_awaits(member->client);
+	mutex_lock(&pool->lock);
+	return awaits;
+}
+
+static bool devpool_has_passed(s64 timeout)
+{
+	return timeout != S64_MAX && ktime_get_ns() >= (u64)max(timeout, 0LL);
+}
+
+/* Time until a moment in jiffies, at least one. */
+static long devpool_time_left(s64 timeout)
+{
+	s64 left = timeout - (s64)ktime_get_ns();
+
+	if (timeout == S64_MAX)
+		return MAX_SCHEDULE_TIMEOUT;
+	return left <= 0 ? 1 : min(nsecs_to_jiffies64(left) + 1,
+				   (u64)MAX_SCHEDULE_TIMEOUT - 1);
+}
+
+/*
+ * Tries, and where streams use what is missing waits until they do not. After the
+ * first try it is asked before each whether they do, so that nothing that happens
+ * meanwhile is missed. Lets go of the lock.
+ */
+static noinline int devpool_pool_reserve_waiting(struct devpool_member *member,
+						 struct devpool_arena *arena,
+						 const struct devpool_request *request,
+						 struct devpool_block **out)
+{
+	wait_queue_head_t *arrived = &member->pool->device->supply.arrived;
+	DEFINE_WAIT_FUNC(wait, woken_wake_function);
+	struct devpool_pool *pool = member->pool;
+	bool awaits, waits = false;
+	int err;
+
+	lockdep_assert_held(&pool->lock);
+	err = devpool_pool_reserve_slow(member, arena, request, out);
+	while (err == -ENOSPC || err == -EDQUOT) {
+		/* What cannot be had is not waited for. */
+		if (devpool_pool_could_have(pool, member->client, request->size))
+			break;
+		awaits = devpool_member_awaits(member);
+		err = devpool_pool_reserve_slow(member, arena, request, out);
+		if ((err != -ENOSPC && err != -EDQUOT) || !awaits)
+			break;
+		if (devpool_has_passed(request->timeout)) {
+			err = waits ? -ETIME : -EAGAIN;
+			break;
+		}
+		if (signal_pending(current)) {
+			err = -EINTR;
+			break;
+		}
+		mutex_unlock(&pool->lock);
+		if (!waits)
+			add_wait_queue(arrived, &wait);
+		else
+			wait_woken(&wait, TASK_INTERRUPTIBLE,
+				   devpool_time_left(request->timeout));
+		mutex_lock(&pool->lock);
+		pool->tally.waits += !waits;
+		waits = true;
+	}
+	if (waits)
+		remove_wait_queue(arrived, &wait);
+	return err;
+}
+
+/**
+ * devpool_pool_awaits - does a stream use anything that is free
+ * @pool: the pool, of which the caller has a reference
+ *
+ * Context: may sleep, no lock held. Allocates nothing.
+ * Return: true if so.
+ */
+bool devpool_pool_awaits(struct devpool_pool *pool)
+{
+	bool awaits;
+
+	devpool_pool_lock(pool);
+	awaits = devpool_pool_pending(pool);
+	devpool_pool_unlock(pool);
+	return awaits;
 }
 
 /**
  * devpool_pool_reserve - finds memory for a block
  * @member: who asks; the client's other caches may be taken
- * @size: bytes, rounded up to the granule
- * @align: alignment of the address, a power of two of at least the granule and
- *	at most the chunk size
- * @requested: bytes before rounding
+ * @request: what is asked for
  * @out: set to the block. Nobody can free it until devpool_pool_publish(); it goes
  *	back by devpool_pool_unreserve()
  *
  * Context: may sleep, no lock held.
  * Return: 0, -ENOENT if nobody uses the pool any more or the client does not know
- * it any more, -ENOSPC, -EDQUOT, -ENOMEM, or -EINTR if the caller is dying.
+ * it any more, -ENOSPC, -EDQUOT, -ENOMEM, -EAGAIN, -ETIME, or -EINTR for a signal.
  */
-int devpool_pool_reserve(struct devpool_member *member, u64 size, u64 align,
-			 u64 requested, struct devpool_block **out)
+int devpool_pool_reserve(struct devpool_member *member,
+			 const struct devpool_request *request,
+			 struct devpool_block **out)
 {
 	struct devpool_pool *pool = member->pool;
-	struct devpool_arena *arena = devpool_pool_arena(pool, size);
+	struct devpool_arena *arena = devpool_pool_arena(pool, request->size);
 	struct devpool_tally *tally = &pool->tally;
+	struct devpool_guards *guards = NULL;
 	struct devpool_block *block = NULL;
 	int err = 0;
 
-	mutex_lock(&pool->lock);
+	devpool_pool_lock(pool);
+	if (unlikely(request->stream))
+		guards = devpool_pool_find_guards(pool, arena, request->stream);
 	if (likely(pool->use_count && !list_empty(&member->link) &&
-		   !devpool_arena_wants(arena, size)))
-		block = devpool_arena_fit(arena, size, align);
+		   (guards || !request->stream) &&
+		   !devpool_arena_wants(arena, request->size)))
+		block = devpool_arena_fit(arena, guards, request->size, request->align);
 	if (likely(block)) {
 		tally->hits++;
+		if (unlikely(guards))
+			devpool_block_hold(block);
 	} else {
 		/* Keeps the share where the lock is let go. */
 		member->ties++;
-		err = devpool_pool_reserve_slow(member, arena, size, align, &block);
+		err = devpool_pool_reserve_waiting(member, arena, request, &block);
 		member->ties--;
 	}
 	if (likely(!err)) {
-		block->requested = requested;
+		block->requested = request->requested;
 		hlist_add_head(&block->node, &member->blocks);
 		devpool_counter_add(&tally->allocated, block->size);
-		devpool_counter_add(&tally->requested, requested);
+		devpool_counter_add(&tally->requested, request->requested);
+		devpool_counter_add(&tally->active, block->size);
 		devpool_counter_add(&tally->blocks, 1);
 		if (READ_ONCE(member->client->recent) != member)
 			WRITE_ONCE(member->client->recent, member);
 		*out = block;
 	} else {
-		if (err == -ENOSPC || err == -EDQUOT || err == -ENOMEM) {
+		if (err == -ENOSPC || err == -EDQUOT || err == -ENOMEM ||
+		    err == -EAGAIN || err == -ETIME) {
 			tally->ooms++;
-			trace_devpool_oom(pool, size, err);
+			trace_devpool_oom(pool, request->size, err);
 		}
 		devpool_member_settle(member);
 	}
@@ -999,17 +1163,51 @@ static void devpool_pool_trim_stock(struct devpool_pool *pool,
 	}
 }
 
-static void devpool_pool_drop_block(struct devpool_member *member,
-				    struct devpool_block *block)
+/* A busy block becomes cached, for its stream alone until a point that is not 0. */
+static void devpool_pool_cache_block(struct devpool_pool *pool,
+				     struct devpool_block *block, u64 point)
 {
 	struct devpool_arena *arena = block->range->arena;
-	struct devpool_pool *pool = member->pool;
 
 	lockdep_assert_held(&pool->lock);
-	hlist_del(&block->node);
-	devpool_arena_free(arena, block);
+	if (unlikely(block->guards))
+		devpool_block_unhold(block, point);
+	devpool_arena_free(arena, block, point);
 	devpool_pool_trim_stock(pool, arena);
-	devpool_member_settle(member);
+}
+
+/**
+ * devpool_pool_end_pending - no stream that was recorded on a block uses it any more
+ * @pool: its pool
+ * @block: the block, pending
+ *
+ * Context: under the lock of the pool.
+ */
+void devpool_pool_end_pending(struct devpool_pool *pool, struct devpool_block *block)
+{
+	u64 point = block->point;
+
+	devpool_counter_sub(&pool->tally.active, block->size);
+	/* Its own stream may have come as far by now. */
+	if (point && !devpool_block_is_open(block, point))
+		point = 0;
+	devpool_pool_cache_block(pool, block, point);
+}
+
+/**
+ * devpool_pool_unguard - the stream of a cached block does not use it any more
+ * @pool: its pool
+ * @block: the block
+ *
+ * Context: under the lock of the pool.
+ */
+void devpool_pool_unguard(struct devpool_pool *pool, struct devpool_block *block)
+{
+	struct devpool_arena *arena = block->range->arena;
+
+	lockdep_assert_held(&pool->lock);
+	devpool_arena_unguard(arena, block);
+	devpool_pool_trim_stock(pool, arena);
 }
 
 /**
@@ -1028,8 +1226,12 @@ void devpool_pool_unreserve(struct devpool_member *member,
 	mutex_lock(&pool->lock);
 	devpool_counter_add_undo(&tally->allocated, block->size);
 	devpool_counter_add_undo(&tally->requested, block->requested);
+	devpool_counter_add_undo(&tally->active, block->size);
 	devpool_counter_add_undo(&tally->blocks, 1);
-	devpool_pool_drop_block(member, block);
+	hlist_del(&block->node);
+	/* For its stream alone as long as it was before. */
+	devpool_pool_cache_block(pool, block, block->point);
+	devpool_member_settle(member);
 	devpool_pool_unlock(pool);
 }
 
@@ -1072,15 +1274,26 @@ int devpool_pool_zero(struct devpool_pool *pool, struct devpool_block *block)
 static void devpool_pool_free_block(struct devpool_member *member,
 				    struct devpool_block *block)
 {
-	struct devpool_tally *tally = &member->pool->tally;
+	struct devpool_pool *pool = member->pool;
+	struct devpool_tally *tally = &pool->tally;
+	u64 point = 0;
 
-	lockdep_assert_held(&member->pool->lock);
+	lockdep_assert_held(&pool->lock);
 	devpool_counter_sub(&tally->allocated, block->size);
 	devpool_counter_sub(&tally->requested, block->requested);
 	devpool_counter_sub(&tally->blocks, 1);
-	trace_devpool_free(member->pool, block);
+	trace_devpool_free(pool, block);
 	block->zero = false;
-	devpool_pool_drop_block(member, block);
+	hlist_del(&block->node);
+	if (unlikely(block->guards))
+		point = devpool_block_last_open(block);
+	if (unlikely(block->uses) && devpool_block_pend(pool, block, point)) {
+		trace_devpool_pending(pool, block);
+	} else {
+		devpool_counter_sub(&tally->active, block->size);
+		devpool_pool_cache_block(pool, block, point);
+	}
+	devpool_member_settle(member);
 }
 
 /* Takes a hold off its block's list and off its member's, and ends it. */
@@ -1115,19 +1328,28 @@ static void devpool_pool_drop_hold(struct devpool_member *member,
 	devpool_member_settle(member);
 }
 
-/* The block that is live at an address, and the share of its first owner. */
-static struct devpool_block *devpool_pool_find_live(struct devpool_range *range, u64 addr,
-						    struct devpool_member **owner)
+/* The live block that an address is inside, and the share of its first owner. */
+static struct devpool_block *devpool_pool_find_around(struct devpool_range *range, u64 addr,
+						      struct devpool_member **owner)
 {
 	struct devpool_block *block;
 
 	lockdep_assert_held(&range->pool->lock);
 	block = devpool_range_find(range, addr);
-	if (!block || block->state != DEVPOOL_BLOCK_IS_BUSY || block->addr != addr)
+	if (!block || block->state != DEVPOOL_BLOCK_IS_BUSY)
 		return NULL;
 	/* Pairs with devpool_pool_publish(). */
 	*owner = smp_load_acquire(&block->member);
 	return *owner ? block : NULL;
+}
+
+/* The same where that is the block's address. */
+static struct devpool_block *devpool_pool_find_live(struct devpool_range *range, u64 addr,
+						    struct devpool_member **owner)
+{
+	struct devpool_block *block = devpool_pool_find_around(range, addr, owner);
+
+	return block && block->addr == addr ? block : NULL;
 }
 
 /* The hold that a client has on a block. */
@@ -1174,6 +1396,7 @@ int devpool_pool_free(struct devpool_range *range, struct devpool_client *client
 		devpool_pool_free_block(owner, block);
 	}
 	devpool_pool_unlock(pool);
+	devpool_supply_wake(pool->device);
 	return 0;
 
 unlock:
@@ -1222,6 +1445,46 @@ int devpool_pool_retain(struct devpool_range *range, struct devpool_member *memb
 	}
 	mutex_unlock(&pool->lock);
 	kfree(hold);
+	return err;
+}
+
+/**
+ * devpool_pool_record - RECORD
+ * @range: the range that the address is in; its pool has a reference
+ * @client: who asks
+ * @addr: the address, anywhere in a block
+ * @stream: the stream; NULL for the host, which is recorded for nothing
+ *
+ * Context: may sleep, no lock held.
+ * Return: 0, -ENOENT if that is not inside a live block on which the client has a
+ * reference, or -ENOMEM.
+ */
+int devpool_pool_record(struct devpool_range *range, struct devpool_client *client,
+			u64 addr, struct devpool_stream *stream)
+{
+	struct devpool_pool *pool = range->pool;
+	struct devpool_member *owner;
+	struct devpool_block *block;
+	struct devpool_use *use;
+	int err;
+
+	use = devpool_use_alloc();
+	if (!use)
+		return -ENOMEM;
+	mutex_lock(&pool->lock);
+	do {
+		block = devpool_pool_find_around(range, addr, &owner);
+		if (!block || (owner->client != client &&
+			       !devpool_block_find_hold(block, client))) {
+			err = -ENOENT;
+			break;
+		}
+		err = stream ? devpool_block_record(pool, block, stream, &use) : 0;
+		if (err == -EAGAIN)
+			err = devpool_pool_add_lane(pool, stream) ?: -EAGAIN;
+	} while (err == -EAGAIN);
+	mutex_unlock(&pool->lock);
+	kfree(use);
 	return err;
 }
 
@@ -1284,16 +1547,45 @@ static void devpool_pool_report(struct devpool_pool *pool,
 {
 	lockdep_assert_held(&pool->lock);
 	emptied->kept += pool->tally.resident.now;
+	emptied->pending += devpool_pool_pending(pool);
 	emptied->live += pool->tally.allocated.now;
 	emptied->state = devpool_pool_state(pool);
+}
+
+/*
+ * Gives back, or makes spare, what EMPTY_CACHE is to, if that is anything now.
+ * Returns whether there would be more if streams were done with it. Lets go of the
+ * lock.
+ */
+static bool devpool_pool_empty_once(struct devpool_pool *pool, u32 flags, u64 keep,
+				    unsigned long *flushed)
+{
+	unsigned int shift = pool->device->chunk_shift;
+	u64 resident, excess;
+	bool empties;
+
+	lockdep_assert_held(&pool->lock);
+	resident = pool->tally.resident.now >> shift;
+	excess = resident - min(resident, keep >> shift);
+	empties = flags & DEVPOOL_EMPTY_TRIM || !pool->use_count;
+	if (empties) {
+		if (flags & DEVPOOL_EMPTY_KEEP_PHYSICAL)
+			devpool_pool_unmap(pool, excess);
+		else
+			*flushed += devpool_pool_flush(pool, U64_MAX, excess);
+	}
+	*flushed += devpool_pool_settle(pool);
+	return empties && devpool_pool_pending(pool) &&
+	       pool->tally.resident.now >> shift > keep >> shift;
 }
 
 /**
  * devpool_pool_empty - EMPTY_CACHE of one pool, and what closing its file does
  * @pool: the pool, of which the caller has a reference
  * @flags: bits of &enum devpool_empty_flags
+ * @timeout: how long to wait for streams
  * @keep: resident bytes at which to stop
- * @emptied: report, to which is added
+ * @emptied: report, to which is added; NULL for none
  *
  * With %DEVPOOL_EMPTY_RELEASE the pool file gives up its reference in the same
  * act. If that was the last one, the cache goes back to the device now and
@@ -1302,35 +1594,40 @@ static void devpool_pool_report(struct devpool_pool *pool,
  * Context: may sleep, no lock held. Allocates nothing.
  * Return: 0, or -ENOENT if the pool file had been released before.
  */
-int devpool_pool_empty(struct devpool_pool *pool, u32 flags, u64 keep,
+int devpool_pool_empty(struct devpool_pool *pool, u32 flags, s64 timeout, u64 keep,
 		       struct devpool_emptied *emptied)
 {
-	unsigned int shift = pool->device->chunk_shift;
+	DEFINE_WAIT_FUNC(wait, woken_wake_function);
 	unsigned long flushed = 0;
-	u64 resident, excess;
+	u64 before;
 
-	mutex_lock(&pool->lock);
+	add_wait_queue(&pool->flushed, &wait);
+	devpool_pool_lock(pool);
 	if (flags & DEVPOOL_EMPTY_RELEASE) {
 		if (!pool->file_open) {
-			mutex_unlock(&pool->lock);
+			devpool_pool_unlock(pool);
+			remove_wait_queue(&pool->flushed, &wait);
 			return -ENOENT;
 		}
 		WRITE_ONCE(pool->file_open, false);
 		WRITE_ONCE(pool->use_count, pool->use_count - 1);
 		pool->flushes_itself = true;
 	}
-	resident = pool->tally.resident.now >> shift;
-	excess = resident - min(resident, keep >> shift);
-	if (flags & DEVPOOL_EMPTY_TRIM || !pool->use_count) {
-		if (flags & DEVPOOL_EMPTY_KEEP_PHYSICAL)
-			devpool_pool_unmap(pool, excess);
-		else
-			flushed = devpool_pool_flush(pool, U64_MAX, excess);
+	while (devpool_pool_empty_once(pool, flags, keep, &flushed) &&
+	       !devpool_has_passed(timeout) && !signal_pending(current)) {
+		before = pool->nr_flushed;
+		mutex_unlock(&pool->lock);
+		wait_woken(&wait, TASK_INTERRUPTIBLE, devpool_time_left(timeout));
+		devpool_pool_lock(pool);
+		/* What went back by itself meanwhile. */
+		flushed += pool->nr_flushed - before;
 	}
-	flushed += devpool_pool_settle(pool);
-	emptied->freed += (u64)flushed << shift;
-	devpool_pool_report(pool, emptied);
+	if (emptied) {
+		emptied->freed += (u64)flushed << pool->device->chunk_shift;
+		devpool_pool_report(pool, emptied);
+	}
 	mutex_unlock(&pool->lock);
+	remove_wait_queue(&pool->flushed, &wait);
 	return 0;
 }
 
@@ -1348,7 +1645,7 @@ u64 devpool_pool_reclaim(struct devpool_pool *pool, u64 nr, struct list_head *ch
 	unsigned long part;
 	u64 taken;
 
-	mutex_lock(&pool->lock);
+	devpool_pool_lock(pool);
 	taken = min(nr, devpool_pool_spare(pool));
 	devpool_pool_move(pool, DEVPOOL_ACCOUNT_SPARE, DEVPOOL_ACCOUNT_NONE, taken);
 	devpool_pool_take_spares(pool, taken, chunks);
@@ -1417,9 +1714,8 @@ void devpool_pool_set_attr(struct devpool_pool *pool, u32 attr, u64 value)
 static int devpool_pool_close(struct inode *inode, struct file *file)
 {
 	struct devpool_pool *pool = file->private_data;
-	struct devpool_emptied unread = {};
 
-	devpool_pool_empty(pool, DEVPOOL_EMPTY_RELEASE, 0, &unread);
+	devpool_pool_empty(pool, DEVPOOL_EMPTY_RELEASE, 0, 0, NULL);
 	devpool_pool_put(pool);
 	return 0;
 }

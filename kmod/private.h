@@ -2,7 +2,8 @@
 /*
  * devpool: what the parts of the module share.
  *
- * Calls go one way: ioctl -> client -> pool -> arena, pool -> chunk -> backend.
+ * Calls go one way: ioctl -> client -> pool -> arena, pool -> chunk -> backend,
+ * pool -> stream.
  * Nothing below knows what is above it.
  *
  * Lock order, outermost first:
@@ -15,6 +16,7 @@
  *	      devpool_device.lock
  *	      devpool_supply.lock
  *	      xa_lock of any xarray here
+ *	      devpool_stream.lock	interrupt-safe; under the locks of fences
  *
  * Those from devpool_client.lock on are innermost, each of them taken alone.
  * No two pools' locks are ever held together. Nothing but the mapping's lock is
@@ -31,6 +33,7 @@
 #include <linux/kref.h>
 #include <linux/kthread.h>
 #include <linux/list.h>
+#include <linux/llist.h>
 #include <linux/mm_types.h>
 #include <linux/mutex.h>
 #include <linux/pid.h>
@@ -39,6 +42,7 @@
 #include <linux/spinlock.h>
 #include <linux/types.h>
 #include <linux/wait.h>
+#include <linux/workqueue.h>
 #include <linux/xarray.h>
 
 #include <linux/devpool.h>
@@ -46,6 +50,7 @@
 #include "arena.h"
 #include "compat.h"
 #include "devpool_backend.h"
+#include "stream.h"
 
 /*
  * For what grows with a request, which can be huge: it is charged to who asks, and
@@ -56,6 +61,7 @@
 /* Blocks up to this size, in bytes, are of the small arena. */
 #define DEVPOOL_SMALL_MAX (1ULL << 20)
 #define DEVPOOL_SMALL_GRANULE 512ULL
+#define DEVPOOL_NR_ARENAS 2
 #define DEVPOOL_CHUNK_MAX (1ULL << 30)
 
 /*
@@ -90,8 +96,7 @@
  * struct devpool_tally - the counters of a pool
  * @allocated: bytes of live blocks
  * @requested: bytes asked for in these
- * @active: bytes of live and pending blocks; the same as @allocated, and set when
- *	it is read, as long as there is nothing to be pending on
+ * @active: bytes of live and pending blocks
  * @resident: bytes of memory behind addresses
  * @spare: bytes of memory without an address
  * @blocks: live blocks
@@ -100,7 +105,7 @@
  * @grows: chunks taken
  * @fallbacks: chunks of these that are not one run of memory
  * @reclaims: chunks of these that came from another pool
- * @waits: requests that waited for a fence
+ * @waits: requests that waited for a stream
  * @ooms: requests that failed for want of memory
  * @flushes: times that cached chunks were given back
  * @zeroed_bytes: bytes zeroed while a request waited
@@ -163,7 +168,9 @@ struct devpool_holdings {
  * @clean_target: how many the worker keeps clean
  * @clean: the stock, zeroed
  * @dirty: the stock, not zeroed
- * @arrived: a chunk came into the stock, or one more may be made
+ * @arrived: a chunk came into the stock, one more may be made, or a pool has more
+ *	memory to spare: for requests that wait for chunks, and for those that wait for
+ *	anything that they could be served with
  * @scrub: the worker's job: make dirty chunks clean
  * @shrinker: gives the stock back where the machine is short of memory
  * @faults: kinds of fault of the backend that the log has told of, by bit
@@ -265,9 +272,12 @@ struct devpool_device {
  *	cleared under the lock of the member's pool: it is never one that has left
  * @lock: protects all below
  * @members: its shares in all other pools that it knows, by the pool's number
+ * @streams: its &struct devpool_stream by number; with a lock of its own
  * @routes: its &struct devpool_route, the latest first; whether there is any may be
  *	looked at without the lock
  * @nr_routes: length of @routes
+ * @nr_streams: length of @streams, and those about to be in there
+ * @next_stream: number to look from for the next stream's
  * @nr_minted: how many ids it has minted, for users and for captures
  * @nr_pools: pools of its making that exist
  * @nr_retired: pools of its making that are gone
@@ -288,11 +298,14 @@ struct devpool_client {
 	struct devpool_member *home;
 	atomic_t nr_blocks;
 	struct devpool_member *recent;
+	struct xarray streams;
 
 	spinlock_t lock;
 	struct rb_root members;
 	struct list_head routes;
 	u32 nr_routes;
+	u32 nr_streams;
+	u32 next_stream;
 	u32 nr_minted[2];
 	u32 nr_pools;
 	u64 nr_retired;
@@ -372,8 +385,14 @@ struct devpool_hold {
  * @nr_reserved: chunks that requests are about to get from the device
  * @nr_leaving: chunks on their way from here to the device
  * @spares: chunks behind no address
- * @flushed: waits for an arena's pieces to stop leaving
+ * @nr_flushed: chunks that it has given back, ever
+ * @flushed: waits for an arena's pieces to stop leaving, and for streams to stop using
+ *	something
  * @members: all &struct devpool_member
+ * @lanes: the &struct devpool_lane of streams that it has to do with
+ * @told: those of them of whose stream a point has signalled; may be added to without
+ *	the lock
+ * @reap: sees to @told; has a reference on the pool when it is queued
  * @arenas: the addresses of small and of large blocks
  * @tally: the counters
  * @rcu: look-ups by RCU readers
@@ -400,23 +419,46 @@ struct devpool_pool {
 	u64 nr_reserved;
 	unsigned long nr_leaving;
 	struct list_head spares;
+	u64 nr_flushed;
 	wait_queue_head_t flushed;
 	struct list_head members;
-	struct devpool_arena arenas[2];
+	struct rb_root lanes;
+	struct llist_head told;
+	struct work_struct reap;
+	struct devpool_arena arenas[DEVPOOL_NR_ARENAS];
 	struct devpool_tally tally;
 	struct rcu_head rcu;
+};
+
+/**
+ * struct devpool_request - a block that is wanted
+ * @size: bytes, rounded up to the granule
+ * @align: alignment of the address, a power of two of at least the granule and
+ *	at most the chunk size
+ * @requested: bytes before rounding
+ * @stream: the stream that will use it, NULL for the host
+ * @timeout: how long to wait for memory that streams still use
+ */
+struct devpool_request {
+	u64 size;
+	u64 align;
+	u64 requested;
+	struct devpool_stream *stream;
+	s64 timeout;
 };
 
 /**
  * struct devpool_emptied - report of an EMPTY_CACHE
  * @freed: bytes given back
  * @kept: bytes still resident
+ * @pending: bytes that are free but still used by streams
  * @live: bytes of live blocks
  * @state: of the last pool looked at
  */
 struct devpool_emptied {
 	u64 freed;
 	u64 kept;
+	u64 pending;
 	u64 live;
 	u32 state;
 };
@@ -497,6 +539,7 @@ static inline void devpool_counter_update(struct devpool_counter *counter)
 
 /* main.c */
 extern unsigned int devpool_max_pools;
+extern unsigned int devpool_max_streams;
 extern unsigned int devpool_max_routes;
 extern unsigned int devpool_max_blocks;
 extern struct kthread_worker *devpool_scrubber;
@@ -564,8 +607,17 @@ int devpool_client_attach(struct devpool_client *client, struct devpool_pool *po
 			  struct devpool_member **out, u32 *use_count);
 int devpool_client_free_block(struct devpool_client *client, u64 addr);
 int devpool_client_retain_block(struct devpool_client *client, u64 addr);
-void devpool_client_empty(struct devpool_client *client, u32 flags, u64 keep,
-			  struct devpool_emptied *emptied);
+int devpool_client_record_use(struct devpool_client *client, u64 addr, u32 number);
+int devpool_client_count_stream(struct devpool_client *client, u32 *number);
+void devpool_client_uncount_stream(struct devpool_client *client, u32 number);
+void devpool_client_add_stream(struct devpool_client *client, u32 number,
+			       struct devpool_stream *stream);
+struct devpool_stream *devpool_client_get_stream(struct devpool_client *client,
+						 u32 number);
+int devpool_client_end_stream(struct devpool_client *client, u32 number);
+bool devpool_client_awaits(struct devpool_client *client);
+void devpool_client_empty(struct devpool_client *client, u32 flags, s64 timeout,
+			  u64 keep, struct devpool_emptied *emptied);
 u64 devpool_client_held(struct devpool_client *client);
 void devpool_client_set_limit(struct devpool_client *client, u64 limit);
 u64 devpool_client_reclaim(struct devpool_client *client,
@@ -574,10 +626,13 @@ u64 devpool_client_reclaim(struct devpool_client *client,
 
 /* route.c */
 int devpool_route_begin(struct devpool_client *client, const struct devpool_pool_id *id,
-			u32 scope);
+			u32 scope, struct devpool_stream *stream);
 int devpool_route_end(struct devpool_client *client, const struct devpool_pool_id *id,
-		      u32 scope);
-struct devpool_member *devpool_route_find(struct devpool_client *client);
+		      u32 scope, const struct devpool_stream *stream);
+struct devpool_member *devpool_route_find(struct devpool_client *client,
+					  const struct devpool_stream *stream);
+void devpool_routes_end_stream(struct devpool_client *client,
+			       const struct devpool_stream *stream);
 void devpool_routes_reap(struct devpool_client *client);
 void devpool_routes_close(struct devpool_client *client);
 
@@ -599,10 +654,13 @@ int devpool_member_attach(struct devpool_member *member,
 int devpool_member_tie(struct devpool_member *member);
 void devpool_member_untie(struct devpool_member *member);
 void devpool_member_close(struct devpool_member *member);
+void devpool_pool_lock(struct devpool_pool *pool);
 void devpool_pool_unlock(struct devpool_pool *pool);
 int devpool_pool_refuse(struct devpool_pool *pool, u64 bytes, int err);
-int devpool_pool_reserve(struct devpool_member *member, u64 size, u64 align,
-			 u64 requested, struct devpool_block **out);
+bool devpool_pool_awaits(struct devpool_pool *pool);
+int devpool_pool_reserve(struct devpool_member *member,
+			 const struct devpool_request *request,
+			 struct devpool_block **out);
 void devpool_pool_unreserve(struct devpool_member *member,
 			    struct devpool_block *block);
 int devpool_pool_zero(struct devpool_pool *pool, struct devpool_block *block);
@@ -610,7 +668,12 @@ int devpool_pool_free(struct devpool_range *range, struct devpool_client *client
 		      u64 addr);
 int devpool_pool_retain(struct devpool_range *range, struct devpool_member *member,
 			u64 addr);
-int devpool_pool_empty(struct devpool_pool *pool, u32 flags, u64 keep,
+int devpool_pool_record(struct devpool_range *range, struct devpool_client *client,
+			u64 addr, struct devpool_stream *stream);
+void devpool_pool_end_pending(struct devpool_pool *pool, struct devpool_block *block);
+void devpool_pool_unguard(struct devpool_pool *pool, struct devpool_block *block);
+void devpool_pool_reaped(struct devpool_pool *pool);
+int devpool_pool_empty(struct devpool_pool *pool, u32 flags, s64 timeout, u64 keep,
 		       struct devpool_emptied *emptied);
 u64 devpool_pool_reclaim(struct devpool_pool *pool, u64 nr,
 			 struct list_head *chunks);
@@ -639,6 +702,25 @@ static inline void devpool_pool_publish(struct devpool_member *member,
 	smp_store_release(&block->member, member);
 }
 
+/* lane.c */
+void devpool_lanes_init(struct devpool_pool *pool);
+void devpool_lanes_exit(struct devpool_pool *pool);
+void devpool_lanes_end(struct devpool_stream *stream);
+int devpool_pool_add_lane(struct devpool_pool *pool, struct devpool_stream *stream);
+void devpool_pool_reap(struct devpool_pool *pool);
+struct devpool_guards *devpool_pool_find_guards(struct devpool_pool *pool,
+						const struct devpool_arena *arena,
+						const struct devpool_stream *stream);
+void devpool_block_hold(const struct devpool_block *block);
+void devpool_block_unhold(const struct devpool_block *block, u64 point);
+u32 devpool_block_stream(const struct devpool_block *block);
+u64 devpool_block_last_open(const struct devpool_block *block);
+bool devpool_block_is_open(const struct devpool_block *block, u64 point);
+struct devpool_use *devpool_use_alloc(void);
+int devpool_block_record(struct devpool_pool *pool, struct devpool_block *block,
+			 const struct devpool_stream *stream, struct devpool_use **spare);
+bool devpool_block_pend(struct devpool_pool *pool, struct devpool_block *block, u64 point);
+
 /* chunk.c */
 int devpool_chunk_cache_init(void);
 void devpool_chunk_cache_exit(void);
@@ -651,6 +733,7 @@ int devpool_supply_take(struct devpool_device *device, u64 nr,
 u64 devpool_supply_free(struct devpool_device *device);
 void devpool_supply_announce(struct devpool_device *device, u64 nr);
 void devpool_supply_put(struct devpool_device *device, struct list_head *chunks);
+void devpool_supply_wake(struct devpool_device *device);
 u64 devpool_chunks_clean(struct devpool_device *device, struct list_head *chunks);
 void devpool_supply_trim(struct devpool_device *device, u64 keep);
 

@@ -4,7 +4,7 @@
  *
  * A route of a thread has the thread's struct pid, so that a number which is used
  * again is no match. It ends with its thread; whoever has to do with the client's
- * routes next finds that out.
+ * routes next finds that out. A route of a stream ends with the stream.
  */
 #include <linux/list.h>
 #include <linux/mutex.h>
@@ -22,12 +22,14 @@
  * @member: the client's share in the pool, with a reference and a tie
  * @scope: one of &enum devpool_scope
  * @thread: %DEVPOOL_SCOPE_THREAD: the thread, with a reference
+ * @stream: %DEVPOOL_SCOPE_STREAM: the stream, with a reference; NULL for the host
  */
 struct devpool_route {
 	struct list_head link;
 	struct devpool_member *member;
 	u32 scope;
 	struct pid *thread;
+	struct devpool_stream *stream;
 };
 
 /* A thread that nobody has waited for yet is dead as well. */
@@ -45,9 +47,22 @@ static bool devpool_route_is_dead(const struct devpool_route *route)
 	return dead;
 }
 
-static bool devpool_route_matches(const struct devpool_route *route)
+/* Is it for requests that this thread makes on a stream? */
+static bool devpool_route_matches(const struct devpool_route *route,
+				  const struct devpool_stream *stream)
 {
+	if (route->scope == DEVPOOL_SCOPE_STREAM)
+		return route->stream == stream;
 	return !route->thread || route->thread == task_pid(current);
+}
+
+static void devpool_route_free(struct devpool_route *route)
+{
+	kref_put(&route->member->ref, devpool_member_release);
+	put_pid(route->thread);
+	if (route->stream)
+		devpool_stream_put(route->stream);
+	kfree(route);
 }
 
 /* Moves the routes of dead threads to a list. */
@@ -76,23 +91,22 @@ static void devpool_routes_end(struct list_head *routes)
 		mutex_lock(&pool->lock);
 		devpool_member_untie(member);
 		devpool_pool_unlock(pool);
-		kref_put(&member->ref, devpool_member_release);
-		put_pid(route->thread);
-		kfree(route);
+		devpool_route_free(route);
 		cond_resched();
 	}
 }
 
 static struct devpool_route *devpool_route_same(struct devpool_client *client,
 						const struct devpool_member *member,
-						u32 scope)
+						u32 scope,
+						const struct devpool_stream *stream)
 {
 	struct devpool_route *route;
 
 	lockdep_assert_held(&client->lock);
 	list_for_each_entry(route, &client->routes, link)
 		if (route->member == member && route->scope == scope &&
-		    devpool_route_matches(route))
+		    devpool_route_matches(route, stream))
 			return route;
 	return NULL;
 }
@@ -102,8 +116,10 @@ static int devpool_route_insert(struct devpool_client *client, struct devpool_ro
 	int err = 0;
 
 	spin_lock(&client->lock);
-	if (devpool_route_same(client, route->member, route->scope)) {
+	if (devpool_route_same(client, route->member, route->scope, route->stream)) {
 		err = -EBUSY;
+	} else if (route->stream && READ_ONCE(route->stream->ended)) {
+		err = -ENOENT;
 	} else if (client->nr_routes >= devpool_max_routes) {
 		err = -EDQUOT;
 	} else {
@@ -119,13 +135,14 @@ static int devpool_route_insert(struct devpool_client *client, struct devpool_ro
  * @client: the client
  * @id: the pool, not {0,0}
  * @scope: one of &enum devpool_scope
+ * @stream: the stream that is its scope; NULL for the host and for other scopes
  *
  * Context: may sleep, no lock held.
  * Return: 0, -ENOENT (no such pool of the client's), -EBUSY (there is this route),
  * -EDQUOT or -ENOMEM.
  */
 int devpool_route_begin(struct devpool_client *client, const struct devpool_pool_id *id,
-			u32 scope)
+			u32 scope, struct devpool_stream *stream)
 {
 	struct devpool_member *member;
 	struct devpool_route *route;
@@ -144,6 +161,9 @@ int devpool_route_begin(struct devpool_client *client, const struct devpool_pool
 	route->member = member;
 	route->scope = scope;
 	route->thread = scope == DEVPOOL_SCOPE_THREAD ? get_pid(task_pid(current)) : NULL;
+	route->stream = stream;
+	if (stream)
+		kref_get(&stream->ref);
 
 	pool = member->pool;
 	mutex_lock(&pool->lock);
@@ -154,11 +174,8 @@ int devpool_route_begin(struct devpool_client *client, const struct devpool_pool
 			devpool_member_untie(member);
 	}
 	devpool_pool_unlock(pool);
-	if (err) {
-		put_pid(route->thread);
-		kfree(route);
-		kref_put(&member->ref, devpool_member_release);
-	}
+	if (err)
+		devpool_route_free(route);
 	return err;
 }
 
@@ -167,12 +184,13 @@ int devpool_route_begin(struct devpool_client *client, const struct devpool_pool
  * @client: the client
  * @id: the pool, not {0,0}
  * @scope: one of &enum devpool_scope
+ * @stream: the stream that is its scope; NULL for the host and for other scopes
  *
  * Context: may sleep, no lock held. Allocates nothing.
  * Return: 0, or -ENOENT if there is no such route.
  */
 int devpool_route_end(struct devpool_client *client, const struct devpool_pool_id *id,
-		      u32 scope)
+		      u32 scope, const struct devpool_stream *stream)
 {
 	struct devpool_route *route = NULL;
 	struct devpool_member *member;
@@ -183,7 +201,7 @@ int devpool_route_end(struct devpool_client *client, const struct devpool_pool_i
 	if (!member)
 		return -ENOENT;
 	spin_lock(&client->lock);
-	route = devpool_route_same(client, member, scope);
+	route = devpool_route_same(client, member, scope, stream);
 	if (route) {
 		list_move(&route->link, &routes);
 		client->nr_routes--;
@@ -197,12 +215,14 @@ int devpool_route_end(struct devpool_client *client, const struct devpool_pool_i
 /**
  * devpool_route_find - where a request goes that names no pool
  * @client: the client
+ * @stream: the stream of the request, NULL for the host
  *
  * Context: may sleep, no lock held. Allocates nothing.
  * Return: the client's share in the pool of the latest route that matches, to be put
  * with devpool_client_put_member(); without one that in its default pool.
  */
-struct devpool_member *devpool_route_find(struct devpool_client *client)
+struct devpool_member *devpool_route_find(struct devpool_client *client,
+					  const struct devpool_stream *stream)
 {
 	struct devpool_member *member = client->home;
 	struct devpool_route *route;
@@ -211,7 +231,7 @@ struct devpool_member *devpool_route_find(struct devpool_client *client)
 	spin_lock(&client->lock);
 	devpool_routes_take_dead(client, &dead);
 	list_for_each_entry(route, &client->routes, link) {
-		if (devpool_route_matches(route)) {
+		if (devpool_route_matches(route, stream)) {
 			member = route->member;
 			kref_get(&member->ref);
 			break;
@@ -238,6 +258,30 @@ void devpool_routes_reap(struct devpool_client *client)
 	devpool_routes_take_dead(client, &dead);
 	spin_unlock(&client->lock);
 	devpool_routes_end(&dead);
+}
+
+/**
+ * devpool_routes_end_stream - ends the routes of a stream
+ * @client: the client
+ * @stream: the stream, which has ended or is about to
+ *
+ * Context: may sleep, no lock held. Allocates nothing.
+ */
+void devpool_routes_end_stream(struct devpool_client *client,
+			       const struct devpool_stream *stream)
+{
+	struct devpool_route *route, *next;
+	LIST_HEAD(routes);
+
+	spin_lock(&client->lock);
+	list_for_each_entry_safe(route, next, &client->routes, link) {
+		if (route->stream == stream) {
+			list_move(&route->link, &routes);
+			client->nr_routes--;
+		}
+	}
+	spin_unlock(&client->lock);
+	devpool_routes_end(&routes);
 }
 
 /**

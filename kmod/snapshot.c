@@ -38,14 +38,16 @@ static void devpool_snapshot_block(const struct devpool_pool *pool,
 				   struct devpool_snapshot_entry *entry)
 {
 	const struct devpool_client *creator = pool->creator;
-	bool live = block->state == DEVPOOL_BLOCK_IS_BUSY;
+	bool live = block->state == DEVPOOL_BLOCK_IS_BUSY && !block->pending;
 
 	*entry = (struct devpool_snapshot_entry){
 		.addr = block->addr,
 		.bytes = block->size,
 		.requested = live ? block->requested : 0,
 		.pool = pool->id,
-		.state = live ? DEVPOOL_BLOCK_LIVE : DEVPOOL_BLOCK_CACHED,
+		.stream = devpool_block_stream(block),
+		.state = live ? DEVPOOL_BLOCK_LIVE :
+			 block->pending ? DEVPOOL_BLOCK_PENDING : DEVPOOL_BLOCK_CACHED,
 		.client = creator->serial,
 		.pid = pid_vnr(creator->opener),
 	};
@@ -110,11 +112,11 @@ static void devpool_snapshot_pool(struct devpool_snapshot_walk *walk,
 {
 	struct devpool_range *range;
 
-	mutex_lock(&pool->lock);
+	devpool_pool_lock(pool);
 	do {
 		range = devpool_pool_next_range(pool, walk->addr);
 	} while (range && devpool_snapshot_fill(walk, pool, range));
-	mutex_unlock(&pool->lock);
+	devpool_pool_unlock(pool);
 	if (!range)
 		walk->addr = 0;
 }
@@ -132,7 +134,7 @@ static struct devpool_range *devpool_snapshot_ranges(struct devpool_snapshot_wal
 	struct devpool_pool *pool = range->pool;
 	struct devpool_range *first, *next = NULL;
 
-	mutex_lock(&pool->lock);
+	devpool_pool_lock(pool);
 	first = devpool_pool_next_range(pool, start);
 	if (first && first->base < range->base) {
 		walk->addr = range->base;
@@ -149,7 +151,7 @@ static struct devpool_range *devpool_snapshot_ranges(struct devpool_snapshot_wal
 		devpool_pool_put(pool);
 	}
 unlock:
-	mutex_unlock(&pool->lock);
+	devpool_pool_unlock(pool);
 	devpool_pool_put(pool);
 	return next;
 }

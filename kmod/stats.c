@@ -59,11 +59,11 @@ void devpool_pool_read(struct devpool_pool *pool, struct devpool_tally *tally)
 	lockdep_assert_held(&pool->lock);
 	devpool_counter_update(&pool->tally.allocated);
 	devpool_counter_update(&pool->tally.requested);
+	devpool_counter_update(&pool->tally.active);
 	devpool_counter_update(&pool->tally.resident);
 	devpool_counter_update(&pool->tally.spare);
 	devpool_counter_update(&pool->tally.blocks);
 	*tally = pool->tally;
-	tally->active = tally->allocated;
 }
 
 /**
@@ -78,11 +78,11 @@ void devpool_pool_read(struct devpool_pool *pool, struct devpool_tally *tally)
 void devpool_pool_tally(struct devpool_pool *pool, struct devpool_tally *tally,
 			u32 *use_count, u32 *state)
 {
-	mutex_lock(&pool->lock);
+	devpool_pool_lock(pool);
 	devpool_pool_read(pool, tally);
 	*use_count = pool->use_count;
 	*state = devpool_pool_state(pool);
-	mutex_unlock(&pool->lock);
+	devpool_pool_unlock(pool);
 }
 
 /* Adds up the pools of a device from one number to another. */
@@ -206,6 +206,8 @@ static void devpool_show_tally(struct seq_file *m, const struct devpool_tally *t
 	seq_printf(m, "devpool-allocated:\t%llu\n", tally->allocated.now);
 	seq_printf(m, "devpool-requested:\t%llu\n", tally->requested.now);
 	seq_printf(m, "devpool-active:\t%llu\n", tally->active.now);
+	seq_printf(m, "devpool-pending:\t%llu\n",
+		   tally->active.now - tally->allocated.now);
 	seq_printf(m, "devpool-resident:\t%llu\n", tally->resident.now);
 	seq_printf(m, "devpool-spare:\t%llu\n", tally->spare.now);
 	seq_printf(m, "devpool-blocks:\t%llu\n", tally->blocks.now);
@@ -244,17 +246,19 @@ void devpool_client_show_fdinfo(struct seq_file *m, struct file *file)
 	struct devpool_client *client = file->private_data;
 	unsigned int shift = client->device->chunk_shift;
 	struct devpool_tally tally;
-	u32 nr_pools;
+	u32 nr_pools, nr_streams;
 	u64 limit;
 
 	devpool_client_tally(client, &tally);
 	spin_lock(&client->lock);
 	nr_pools = client->nr_pools;
+	nr_streams = client->nr_streams;
 	limit = client->limit;
 	spin_unlock(&client->lock);
 
 	devpool_show_client(m, client);
 	seq_printf(m, "devpool-pools:\t%u\n", nr_pools);
+	seq_printf(m, "devpool-streams:\t%u\n", nr_streams);
 	seq_printf(m, "devpool-blocks-held:\t%d\n", atomic_read(&client->nr_blocks));
 	seq_printf(m, "devpool-limit:\t%llu\n", limit == U64_MAX ? 0 : limit << shift);
 	devpool_show_tally(m, &tally);

@@ -49,6 +49,38 @@ DEFINE_EVENT(devpool_block_class, devpool_free,
 	TP_ARGS(pool, block)
 );
 
+/* The last reference on a block is dropped, and streams that were recorded use it. */
+DEFINE_EVENT(devpool_block_class, devpool_pending,
+	TP_PROTO(const struct devpool_pool *pool, const struct devpool_block *block),
+	TP_ARGS(pool, block)
+);
+
+/* A stream has come to a point, and does not use so many of a pool's blocks any more. */
+TRACE_EVENT(devpool_reap,
+	TP_PROTO(const struct devpool_pool *pool, u32 stream, u64 point,
+		 unsigned long blocks),
+	TP_ARGS(pool, stream, point, blocks),
+	TP_STRUCT__entry(
+		__field(u32, device)
+		__field(u64, first)
+		__field(u64, second)
+		__field(u32, stream)
+		__field(u64, point)
+		__field(unsigned long, blocks)
+	),
+	TP_fast_assign(
+		__entry->device = pool->device->index;
+		__entry->first = pool->id.first;
+		__entry->second = pool->id.second;
+		__entry->stream = stream;
+		__entry->point = point;
+		__entry->blocks = blocks;
+	),
+	TP_printk("device=%u pool=%llu:%llu stream=%u point=%llu blocks=%lu",
+		  __entry->device, __entry->first, __entry->second, __entry->stream,
+		  __entry->point, __entry->blocks)
+);
+
 DECLARE_EVENT_CLASS(devpool_chunks_class,
 	TP_PROTO(const struct devpool_pool *pool, u64 chunks),
 	TP_ARGS(pool, chunks),

@@ -214,14 +214,13 @@ TEST_F(info, only_what_there_is)
 			  DEVPOOL_FEATURE_SHARE | DEVPOOL_FEATURE_ROUTES |
 			  DEVPOOL_FEATURE_LIMITS | DEVPOOL_FEATURE_STABLE |
 			  DEVPOOL_FEATURE_NO_SPLIT | DEVPOOL_FEATURE_SPARES |
-			  DEVPOOL_FEATURE_SNAPSHOT;
+			  DEVPOOL_FEATURE_SNAPSHOT | DEVPOOL_FEATURE_STREAMS |
+			  DEVPOOL_FEATURE_FENCES;
 	const __u64 some = DEVPOOL_FEATURE_MMAP | DEVPOOL_FEATURE_HUGE_MAP;
 
 	EXPECT_EQ(all, self->info.out_features & ~some);
 	EXPECT_EQ(variant->kind == TEST_SYSMEM,
 		  !!(self->info.out_features & DEVPOOL_FEATURE_MMAP));
-	EXPECT_EQ(0, self->info.out_max_streams);
-	EXPECT_EQ(0, self->info.out_max_points);
 	EXPECT_EQ(0, self->info.out_max_batch);
 }
 
@@ -230,9 +229,13 @@ TEST_F(info, bounds_are_told)
 	EXPECT_NE(0, self->info.out_max_pools);
 	EXPECT_NE(0, self->info.out_max_blocks);
 	EXPECT_NE(0, self->info.out_max_routes);
+	EXPECT_NE(0, self->info.out_max_streams);
+	EXPECT_NE(0, self->info.out_max_points);
 	EXPECT_NE((__u32)POISON, self->info.out_max_pools);
 	EXPECT_NE((__u32)POISON, self->info.out_max_blocks);
 	EXPECT_NE((__u32)POISON, self->info.out_max_routes);
+	EXPECT_NE((__u32)POISON, self->info.out_max_streams);
+	EXPECT_NE((__u32)POISON, self->info.out_max_points);
 }
 
 TEST_F(info, node_is_none_or_one_that_exists)

@@ -869,9 +869,11 @@ TEST_F(refused, every_number_that_is_none)
 {
 	static const unsigned int on_device[] = {
 		DEVPOOL_CMD_INFO, DEVPOOL_CMD_ALLOC, DEVPOOL_CMD_FREE, DEVPOOL_CMD_RETAIN,
-		DEVPOOL_CMD_POOL_ID, DEVPOOL_CMD_POOL_CREATE, DEVPOOL_CMD_POOL_GET,
+		DEVPOOL_CMD_RECORD, DEVPOOL_CMD_POOL_ID, DEVPOOL_CMD_POOL_CREATE, DEVPOOL_CMD_POOL_GET,
 		DEVPOOL_CMD_POOL_PUT, DEVPOOL_CMD_POOL_ATTR, DEVPOOL_CMD_POOL_STAT,
 		DEVPOOL_CMD_EMPTY_CACHE, DEVPOOL_CMD_ROUTE_BEGIN, DEVPOOL_CMD_ROUTE_END,
+		DEVPOOL_CMD_STREAM_CREATE, DEVPOOL_CMD_STREAM_DESTROY,
+		DEVPOOL_CMD_STREAM_SUBMIT, DEVPOOL_CMD_STREAM_SIGNAL,
 		DEVPOOL_CMD_STATS, DEVPOOL_CMD_SNAPSHOT, DEVPOOL_CMD_LIMIT,
 	};
 	static const unsigned int on_pool[] = {
@@ -1306,7 +1308,7 @@ do {										\
 
 TEST_F(refused, route_of_a_scope_that_is_none)
 {
-	static const __u32 scopes[] = { 1, 3, 4, 0x80000000, 0xffffffff };
+	static const __u32 scopes[] = { 3, 4, 0x80000000, 0xffffffff };
 	int i;
 
 	for (i = 0; i < ARRAY_SIZE(scopes); i++) {

@@ -834,7 +834,7 @@ static void model_place(struct model *model, struct model_arena *owner, u64 size
 		best = (struct price){ ULONG_MAX, ULONG_MAX };
 		is_exact = model_search(model, owner, size, align, &best) <=
 			   DEVPOOL_SEARCH_MAX;
-		if (devpool_arena_place(arena, size, align, &place))
+		if (devpool_arena_place(arena, NULL, size, align, &place))
 			break;
 		/* There is none; more addresses always are a place. */
 		CHECK(model, best.cost == ULONG_MAX || !is_exact);
@@ -866,7 +866,7 @@ static void model_alloc(struct model *model, struct model_arena *owner, u64 size
 
 	model_stock_up(model, owner, size);
 	fits = model_best_fit(owner, size, align, &best);
-	block = devpool_arena_fit(&owner->arena, size, align);
+	block = devpool_arena_fit(&owner->arena, NULL, size, align);
 	model_check_stock(model, owner);
 	CHECK(model, !!block == fits);
 	if (!block) {
@@ -927,7 +927,7 @@ static void act_free(struct model *model)
 	}
 	model_unclaim(model, block);
 	model_settle(range);
-	devpool_arena_free(&owner->arena, &block->block);
+	devpool_arena_free(&owner->arena, &block->block, 0);
 	model_check_stock(model, owner);
 }
 
@@ -1499,7 +1499,7 @@ static bool plain_place(struct plain *plain, u64 size, u64 align,
 	unsigned long i, piece;
 
 	plain_stock_up(plain, size);
-	if (!devpool_arena_place(&plain->arena, size, align, place))
+	if (!devpool_arena_place(&plain->arena, NULL, size, align, place))
 		return false;
 	piece = devpool_range_piece(&plain->range, place->hole);
 	for (i = 0; i < place->nr_holes; i++)
@@ -1527,7 +1527,7 @@ static struct devpool_block *plain_alloc(struct plain *plain, u64 size)
 	struct devpool_block *block;
 
 	plain_stock_up(plain, size);
-	block = devpool_arena_fit(&plain->arena, size, SZ_4K);
+	block = devpool_arena_fit(&plain->arena, NULL, size, SZ_4K);
 	if (block)
 		return block;
 	KUNIT_ASSERT_TRUE(plain->test, plain_place(plain, size, SZ_4K, &place));
@@ -1554,8 +1554,8 @@ static void arena_empty(struct kunit *test)
 	LIST_HEAD(chunks);
 
 	devpool_arena_init(&arena, ilog2(PLAIN_CHUNK), false, false);
-	KUNIT_EXPECT_NULL(test, devpool_arena_fit(&arena, SZ_4K, SZ_4K));
-	KUNIT_EXPECT_FALSE(test, devpool_arena_place(&arena, SZ_4K, SZ_4K, &place));
+	KUNIT_EXPECT_NULL(test, devpool_arena_fit(&arena, NULL, SZ_4K, SZ_4K));
+	KUNIT_EXPECT_FALSE(test, devpool_arena_place(&arena, NULL, SZ_4K, SZ_4K, &place));
 	KUNIT_EXPECT_EQ(test, 0, devpool_arena_detach(&arena, ULONG_MAX, &chunks));
 	devpool_arena_detached(&arena, &chunks);
 	KUNIT_EXPECT_NULL(test, devpool_arena_surplus(&arena));
@@ -1576,10 +1576,10 @@ static void arena_refuses(struct kunit *test)
 	unsigned int i;
 
 	for (i = 0; i < ARRAY_SIZE(too_large); i++) {
-		KUNIT_EXPECT_NULL(test, devpool_arena_fit(arena, too_large[i], SZ_4K));
-		KUNIT_EXPECT_FALSE(test, devpool_arena_place(arena, too_large[i], SZ_4K,
+		KUNIT_EXPECT_NULL(test, devpool_arena_fit(arena, NULL, too_large[i], SZ_4K));
+		KUNIT_EXPECT_FALSE(test, devpool_arena_place(arena, NULL, too_large[i], SZ_4K,
 							     &place));
-		KUNIT_EXPECT_FALSE(test, devpool_arena_place(arena, too_large[i],
+		KUNIT_EXPECT_FALSE(test, devpool_arena_place(arena, NULL, too_large[i],
 							     PLAIN_CHUNK, &place));
 	}
 	KUNIT_EXPECT_EQ(test, 0, arena->nr_reserved);
@@ -1595,12 +1595,12 @@ static void arena_refuses(struct kunit *test)
 	block = plain_alloc(plain, 4 * PLAIN_CHUNK);
 	KUNIT_EXPECT_EQ(test, PLAIN_BASE, block->addr);
 	KUNIT_EXPECT_EQ(test, 4, arena->nr_resident);
-	KUNIT_EXPECT_NULL(test, devpool_arena_fit(arena, SZ_4K, SZ_4K));
+	KUNIT_EXPECT_NULL(test, devpool_arena_fit(arena, NULL, SZ_4K, SZ_4K));
 	KUNIT_EXPECT_FALSE(test, plain_place(plain, SZ_4K, SZ_4K, &place));
 	KUNIT_EXPECT_EQ(test, 0, plain_flush(plain, 0));
 
-	devpool_arena_free(arena, block);
-	KUNIT_EXPECT_NULL(test, devpool_arena_fit(arena, 4 * PLAIN_CHUNK + SZ_4K, SZ_4K));
+	devpool_arena_free(arena, block, 0);
+	KUNIT_EXPECT_NULL(test, devpool_arena_fit(arena, NULL, 4 * PLAIN_CHUNK + SZ_4K, SZ_4K));
 	KUNIT_EXPECT_FALSE(test, plain_place(plain, 4 * PLAIN_CHUNK + SZ_4K, SZ_4K, &place));
 	KUNIT_EXPECT_EQ(test, PLAIN_BASE, plain_flush(plain, 4));
 	devpool_arena_remove_range(arena, &plain->range);
@@ -1616,19 +1616,19 @@ static void arena_leaving_is_not_handed_out(struct kunit *test)
 	struct devpool_placement place;
 	LIST_HEAD(chunks);
 
-	devpool_arena_free(arena, plain_alloc(plain, PLAIN_CHUNK));
+	devpool_arena_free(arena, plain_alloc(plain, PLAIN_CHUNK), 0);
 	KUNIT_EXPECT_EQ(test, 1, devpool_arena_detach(arena, 1, &chunks));
 	KUNIT_EXPECT_EQ(test, 1, arena->nr_leaving);
 	KUNIT_EXPECT_EQ(test, 0, arena->nr_resident);
 	KUNIT_EXPECT_NULL(test, devpool_range_chunk(&plain->range, PLAIN_BASE));
-	KUNIT_EXPECT_NULL(test, devpool_arena_fit(arena, SZ_4K, SZ_4K));
+	KUNIT_EXPECT_NULL(test, devpool_arena_fit(arena, NULL, SZ_4K, SZ_4K));
 	KUNIT_EXPECT_FALSE(test, plain_place(plain, SZ_4K, SZ_4K, &place));
 	KUNIT_EXPECT_EQ(test, 0, devpool_arena_detach(arena, ULONG_MAX, &chunks));
 
 	devpool_arena_detached(arena, &chunks);
 	KUNIT_EXPECT_EQ(test, 0, arena->nr_leaving);
 	KUNIT_EXPECT_TRUE(test, plain_place(plain, 4 * PLAIN_CHUNK, SZ_4K, &place));
-	devpool_arena_free(arena, plain_commit(plain, &place));
+	devpool_arena_free(arena, plain_commit(plain, &place), 0);
 }
 
 /* A placement that is given up leaves no trace, whatever it began and ended in. */
@@ -1643,7 +1643,7 @@ static void arena_undo_restores(struct kunit *test)
 	lower = plain_alloc(plain, PLAIN_CHUNK / 2);
 	gap = plain_alloc(plain, 7 * PLAIN_CHUNK);
 	upper = plain_alloc(plain, PLAIN_CHUNK / 2);
-	devpool_arena_free(arena, gap);
+	devpool_arena_free(arena, gap, 0);
 	plain_flush(plain, 6);
 	KUNIT_ASSERT_EQ(test, 2, arena->nr_resident);
 
@@ -1664,10 +1664,10 @@ static void arena_undo_restores(struct kunit *test)
 	gap = devpool_range_find(&plain->range, PLAIN_BASE + PLAIN_CHUNK);
 	KUNIT_EXPECT_EQ(test, DEVPOOL_BLOCK_IS_VACANT, gap->state);
 	KUNIT_EXPECT_EQ(test, 6 * PLAIN_CHUNK, gap->size);
-	gap = devpool_arena_fit(arena, PLAIN_CHUNK / 2, SZ_4K);
+	gap = devpool_arena_fit(arena, NULL, PLAIN_CHUNK / 2, SZ_4K);
 	KUNIT_ASSERT_NOT_NULL(test, gap);
 	KUNIT_EXPECT_EQ(test, lower->addr + lower->size, gap->addr);
-	gap = devpool_arena_fit(arena, PLAIN_CHUNK / 2, SZ_4K);
+	gap = devpool_arena_fit(arena, NULL, PLAIN_CHUNK / 2, SZ_4K);
 	KUNIT_ASSERT_NOT_NULL(test, gap);
 	KUNIT_EXPECT_EQ(test, upper->addr, gap->addr + gap->size);
 }
@@ -1682,24 +1682,24 @@ static void arena_fewest_chunks(struct kunit *test)
 	unsigned int i;
 
 	/* 60 MiB, then 70: 10 more are needed. */
-	devpool_arena_free(arena, plain_alloc(plain, 60 * SZ_1M));
+	devpool_arena_free(arena, plain_alloc(plain, 60 * SZ_1M), 0);
 	KUNIT_ASSERT_TRUE(test, plain_place(plain, 70 * SZ_1M, SZ_4K, &place));
 	KUNIT_EXPECT_EQ(test, 5, place.nr_holes);
 	KUNIT_EXPECT_EQ(test, PLAIN_BASE, place.addr);
-	devpool_arena_free(arena, plain_commit(plain, &place));
+	devpool_arena_free(arena, plain_commit(plain, &place), 0);
 	plain_flush(plain, 35);
 
 	/* 20, 20, 20; without the first and third, 40: ten are moved. */
 	for (i = 0; i < ARRAY_SIZE(blocks); i++)
 		blocks[i] = plain_alloc(plain, 20 * SZ_1M);
-	devpool_arena_free(arena, blocks[0]);
-	devpool_arena_free(arena, blocks[2]);
+	devpool_arena_free(arena, blocks[0], 0);
+	devpool_arena_free(arena, blocks[2], 0);
 	KUNIT_ASSERT_TRUE(test, plain_place(plain, 40 * SZ_1M, SZ_4K, &place));
 	KUNIT_EXPECT_EQ(test, blocks[1]->addr + 20 * SZ_1M, place.addr);
 	KUNIT_EXPECT_EQ(test, 10, place.nr_holes);
 	KUNIT_EXPECT_EQ(test, 10, arena->nr_returnable);
 	KUNIT_EXPECT_EQ(test, PLAIN_BASE, plain_flush(plain, 10));
-	devpool_arena_free(arena, plain_commit(plain, &place));
+	devpool_arena_free(arena, plain_commit(plain, &place), 0);
 	KUNIT_EXPECT_EQ(test, 30, arena->nr_resident);
 }
 
@@ -1724,9 +1724,9 @@ static struct plain *plain_two_places(struct kunit *test, bool is_above, u64 *fi
 	cached = plain_alloc(plain, 2 * PLAIN_CHUNK);
 	*first = shared->addr;
 	*second = cached->addr;
-	devpool_arena_free(&plain->arena, shared);
+	devpool_arena_free(&plain->arena, shared, 0);
 	KUNIT_EXPECT_EQ(test, ALIGN(*first, PLAIN_CHUNK), plain_flush(plain, 2));
-	devpool_arena_free(&plain->arena, cached);
+	devpool_arena_free(&plain->arena, cached, 0);
 	return plain;
 }
 
@@ -1782,11 +1782,11 @@ static void arena_whole_blocks(struct kunit *test)
 	for (i = 0; i < ARRAY_SIZE(blocks); i++)
 		blocks[i] = plain_alloc(plain, 2 * PLAIN_CHUNK);
 	for (i = 0; i < ARRAY_SIZE(blocks); i++)
-		devpool_arena_free(&plain->arena, blocks[i]);
+		devpool_arena_free(&plain->arena, blocks[i], 0);
 
 	/* Six pieces are cached side by side, but no block of three. */
 	plain_stock_up(plain, 3 * PLAIN_CHUNK);
-	KUNIT_EXPECT_NULL(test, devpool_arena_fit(&plain->arena, 3 * PLAIN_CHUNK, SZ_4K));
+	KUNIT_EXPECT_NULL(test, devpool_arena_fit(&plain->arena, NULL, 3 * PLAIN_CHUNK, SZ_4K));
 	KUNIT_ASSERT_TRUE(test, plain_place(plain, 3 * PLAIN_CHUNK, SZ_4K, &place));
 	KUNIT_EXPECT_EQ(test, PLAIN_BASE + 6 * PLAIN_CHUNK, place.addr);
 	KUNIT_EXPECT_EQ(test, 3, place.nr_holes);
@@ -1796,7 +1796,7 @@ static void arena_whole_blocks(struct kunit *test)
 	block = plain_alloc(plain, PLAIN_CHUNK);
 	KUNIT_EXPECT_EQ(test, PLAIN_BASE, block->addr);
 	KUNIT_EXPECT_EQ(test, 2 * PLAIN_CHUNK, block->size);
-	devpool_arena_free(&plain->arena, block);
+	devpool_arena_free(&plain->arena, block, 0);
 
 	/* Unless what is left of it is one. */
 	KUNIT_EXPECT_EQ(test, PLAIN_BASE + 3 * PLAIN_CHUNK, plain_flush(plain, 1));
@@ -1818,7 +1818,7 @@ static void arena_lowest_of_equals(struct kunit *test)
 		plain_alloc(plain, PLAIN_CHUNK);
 	}
 	for (i = 0; i < ARRAY_SIZE(order); i++)
-		devpool_arena_free(&plain->arena, blocks[order[i]]);
+		devpool_arena_free(&plain->arena, blocks[order[i]], 0);
 	for (i = 0; i < ARRAY_SIZE(order); i++) {
 		block = plain_alloc(plain, 2 * PLAIN_CHUNK);
 		KUNIT_EXPECT_EQ(test, PLAIN_BASE + i * 3 * PLAIN_CHUNK, block->addr);
@@ -1840,7 +1840,7 @@ static void arena_longest_cached_first(struct kunit *test)
 		plain_alloc(plain, PLAIN_CHUNK);
 	}
 	for (i = 0; i < ARRAY_SIZE(order); i++)
-		devpool_arena_free(&plain->arena, blocks[order[i]]);
+		devpool_arena_free(&plain->arena, blocks[order[i]], 0);
 	for (i = 0; i < ARRAY_SIZE(order); i++) {
 		for (j = 0; j < 4; j++) {
 			addr = plain_flush(plain, 1);
@@ -1872,21 +1872,21 @@ static void arena_bounded_fit(struct kunit *test)
 
 	/* The upper half of a piece never does. */
 	for (i = 0; i < ARRAY_SIZE(halves); i++)
-		devpool_arena_free(arena, halves[i]);
+		devpool_arena_free(arena, halves[i], 0);
 	plain_stock_up(plain, half);
-	KUNIT_EXPECT_NULL(test, devpool_arena_fit(arena, half, PLAIN_CHUNK));
+	KUNIT_EXPECT_NULL(test, devpool_arena_fit(arena, NULL, half, PLAIN_CHUNK));
 
 	/* The only one that does is found, though it is by luck that it does. */
-	devpool_arena_free(arena, whole);
-	block = devpool_arena_fit(arena, half, PLAIN_CHUNK);
+	devpool_arena_free(arena, whole, 0);
+	block = devpool_arena_fit(arena, NULL, half, PLAIN_CHUNK);
 	KUNIT_ASSERT_NOT_NULL(test, block);
 	KUNIT_EXPECT_EQ(test, devpool_range_find(&plain->range, block->addr + half)->size, half);
-	devpool_arena_free(arena, block);
+	devpool_arena_free(arena, block, 0);
 
 	/* One that does wherever it begins is preferred to a long search. */
-	devpool_arena_free(arena, two);
+	devpool_arena_free(arena, two, 0);
 	plain_stock_up(plain, half);
-	block = devpool_arena_fit(arena, half, PLAIN_CHUNK);
+	block = devpool_arena_fit(arena, NULL, half, PLAIN_CHUNK);
 	KUNIT_ASSERT_NOT_NULL(test, block);
 	KUNIT_EXPECT_EQ(test, devpool_range_find(&plain->range, block->addr + half)->size,
 			PLAIN_CHUNK + half);
@@ -1907,7 +1907,7 @@ static void arena_many_gaps(struct kunit *test)
 		plain_alloc(plain, PLAIN_CHUNK);
 	}
 	for (i = 0; i < nr; i++)
-		devpool_arena_free(&plain->arena, blocks[i]);
+		devpool_arena_free(&plain->arena, blocks[i], 0);
 	plain_flush(plain, 2 * nr);
 	KUNIT_ASSERT_TRUE(test, plain_place(plain, 2 * PLAIN_CHUNK + SZ_4K, SZ_4K, &place));
 	KUNIT_EXPECT_EQ(test, PLAIN_BASE + nr * 3 * PLAIN_CHUNK, place.addr);
@@ -1917,7 +1917,7 @@ static void arena_many_gaps(struct kunit *test)
 	/* All but one are smaller than what is searched first. */
 	KUNIT_ASSERT_TRUE(test, plain_place(plain, 8 * PLAIN_CHUNK, SZ_4K, &place));
 	KUNIT_EXPECT_EQ(test, PLAIN_BASE + nr * 3 * PLAIN_CHUNK, place.addr);
-	devpool_arena_free(&plain->arena, plain_commit(plain, &place));
+	devpool_arena_free(&plain->arena, plain_commit(plain, &place), 0);
 }
 
 /* Of the stock, what can become of use again is kept. */

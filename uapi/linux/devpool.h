@@ -74,16 +74,44 @@
  * command needs a pool that has, {0,0} is EINVAL.
  */
 
+/**
+ * DOC: streams and points
+ *
+ * A stream is an ordered line of work, and a point is a place on it: SUBMIT adds
+ * the next one, and it has signalled when the work up to there is done. Points
+ * are numbered from 1 on. Stream 0 is the host, which has no work outstanding.
+ *
+ * A *user stream* is completed by its owner, with SIGNAL. It is no fence, and no
+ * driver ever waits for it: it protects memory only from being used again, and
+ * for as long as it takes. A *fenced stream* is completed by fences of drivers:
+ * each of its points has signalled when the fence that came with it, and all
+ * points before it, have.
+ *
+ * A block that is freed while a stream that was recorded on it (RECORD) has work
+ * outstanding is pending until the last points that these streams had then have
+ * signalled. It belongs to nobody, and nobody gets it. After that it is cached.
+ * A block that was allocated on a stream of its own (ALLOC) and is freed while
+ * that has work outstanding can be used again on the same stream at once, which is
+ * in order, and by others when the last point of that time has signalled. No chunk
+ * leaves a pool before every point that protects a byte of it has.
+ *
+ * Whoever waits for points waits for those of the pools concerned and for no
+ * others. Closing never waits: what is still in use then returns when its points
+ * signal. A user stream is completed when it is destroyed and when its client's
+ * file is closed. The points of a fenced stream end with their fences only,
+ * whoever has died meanwhile.
+ */
+
 /*
- * Numbers are grouped (0x00 blocks, 0x10 pools, 0x20 streams, 0x30 views
- * and limits) and
- * are never used again for something else.
+ * Numbers are grouped (0x00 blocks, 0x10 pools, 0x20 streams, 0x30 views and
+ * limits) and are never used again for something else.
  */
 enum {
 	DEVPOOL_CMD_INFO = 0x00,
 	DEVPOOL_CMD_ALLOC = 0x01,
 	DEVPOOL_CMD_FREE = 0x02,
 	DEVPOOL_CMD_RETAIN = 0x04,
+	DEVPOOL_CMD_RECORD = 0x05,
 	DEVPOOL_CMD_POOL_ID = 0x10,
 	DEVPOOL_CMD_POOL_CREATE = 0x11,
 	DEVPOOL_CMD_POOL_GET = 0x12,
@@ -93,6 +121,10 @@ enum {
 	DEVPOOL_CMD_EMPTY_CACHE = 0x16,
 	DEVPOOL_CMD_ROUTE_BEGIN = 0x18,
 	DEVPOOL_CMD_ROUTE_END = 0x19,
+	DEVPOOL_CMD_STREAM_CREATE = 0x20,
+	DEVPOOL_CMD_STREAM_DESTROY = 0x21,
+	DEVPOOL_CMD_STREAM_SUBMIT = 0x22,
+	DEVPOOL_CMD_STREAM_SIGNAL = 0x23,
 	DEVPOOL_CMD_STATS = 0x30,
 	DEVPOOL_CMD_SNAPSHOT = 0x31,
 	DEVPOOL_CMD_LIMIT = 0x32,
@@ -137,6 +169,9 @@ struct devpool_pool_id {
  * @DEVPOOL_FEATURE_NO_SPLIT: pools can be DEVPOOL_POOL_NO_SPLIT
  * @DEVPOOL_FEATURE_SPARES: EMPTY_CACHE knows DEVPOOL_EMPTY_KEEP_PHYSICAL
  * @DEVPOOL_FEATURE_SNAPSHOT: there is SNAPSHOT, and STATS of the whole device
+ * @DEVPOOL_FEATURE_STREAMS: there are STREAM_CREATE and the other commands of
+ *	streams, RECORD, and streams other than 0 for ALLOC and routes
+ * @DEVPOOL_FEATURE_FENCES: streams can be DEVPOOL_STREAM_FENCED
  */
 enum devpool_feature {
 	DEVPOOL_FEATURE_MMAP = 1 << 0,
@@ -150,6 +185,8 @@ enum devpool_feature {
 	DEVPOOL_FEATURE_NO_SPLIT = 1 << 8,
 	DEVPOOL_FEATURE_SPARES = 1 << 9,
 	DEVPOOL_FEATURE_SNAPSHOT = 1 << 10,
+	DEVPOOL_FEATURE_STREAMS = 1 << 11,
+	DEVPOOL_FEATURE_FENCES = 1 << 12,
 };
 
 /**
@@ -165,8 +202,8 @@ enum devpool_feature {
  * @out_node: NUMA node of the memory, -1 if it has none
  * @out_backend: name of what supplies the memory, NUL-terminated
  * @out_max_pools: most pools that one client can have created at a time
- * @out_max_streams: most streams of a client, 0 where there are none
- * @out_max_points: most open points of a stream, 0 where there are none
+ * @out_max_streams: most streams of a client at a time, stream 0 not counted
+ * @out_max_points: most points of a stream that have not signalled yet
  * @out_max_routes: most routes of a client at a time
  * @out_max_blocks: most blocks that one client can hold references on at a time
  * @out_max_batch: most operations of a batch, 0 where there are none
@@ -215,9 +252,10 @@ enum devpool_alloc_flags {
  *	0 for none beyond the granule
  * @pool: the pool to take it from; {0,0} for where the client's latest route that
  *	matches leads (ROUTE_BEGIN), without one the client's default pool
- * @stream: the stream that will use it; 0, the host, is the only one
+ * @stream: the stream that will use it, 0 for the host
  * @__reserved: must be 0
- * @timeout: how long to wait for memory that is still in use
+ * @timeout: how long to wait for memory that streams still use, where there is not
+ *	enough without
  * @user_addr: must be 0
  * @out_addr: address of the block: what FREE takes, and the mmap() offset
  * @out_bytes: size of the block: @bytes rounded up to the granule, to the page
@@ -228,10 +266,16 @@ enum devpool_alloc_flags {
  * block until it frees it or its file is closed. What the block holds is zero or
  * what this pool last wrote there.
  *
+ * Where there is not enough it waits, as long as a stream uses memory of the pool
+ * or of the client's caches that may be taken, until @timeout. It waits for chunks
+ * and for blocks that are freed as well.
+ *
  * Errors: EINVAL (no bytes, an alignment that is none, a size that overflows),
  * ENOENT (a pool that the client does not know or that nothing refers to, a
- * stream that is not there), ENOSPC, EDQUOT (blocks, the pool's limit, the
- * limit of the client that created the pool), ENOMEM.
+ * stream that the client does not have), ENOSPC, EDQUOT (blocks, the pool's limit,
+ * the limit of the client that created the pool), ENOMEM, EAGAIN (streams use
+ * memory of these pools, and @timeout is 0 or past), ETIME (they do so still at
+ * @timeout), EINTR.
  */
 struct devpool_alloc {
 	__u32 size;
@@ -294,6 +338,32 @@ struct devpool_retain {
 enum devpool_pool_id_flags {
 	DEVPOOL_POOL_ID_CAPTURE = 1 << 0,
 };
+
+/**
+ * struct devpool_record - ioctl(DEVPOOL_IOC_RECORD)
+ * @size: sizeof(struct devpool_record)
+ * @flags: must be 0
+ * @addr: any address inside the block
+ * @stream: the stream that uses the block
+ * @__reserved: must be 0
+ *
+ * On a device file: the block is in use by a stream. When its last reference is
+ * dropped it is pending until the last point that this stream has then has
+ * signalled. The client must have a reference on the block. The stream that the
+ * block was allocated on is in order anyway and recorded for nothing, as is
+ * stream 0; a stream that is recorded already stays so once.
+ *
+ * Errors: EINVAL (@__reserved), ENOENT (not inside a live block on which this
+ * client has a reference, a stream that the client does not have), ENOMEM.
+ */
+struct devpool_record {
+	__u32 size;
+	__u32 flags;
+	__aligned_u64 addr;
+	__u32 stream;
+	__u32 __reserved;
+};
+#define DEVPOOL_IOC_RECORD _IO(DEVPOOL_TYPE, DEVPOOL_CMD_RECORD)
 
 /**
  * struct devpool_pool_id_new - ioctl(DEVPOOL_IOC_POOL_ID)
@@ -540,7 +610,7 @@ struct devpool_counter {
  * @out_grows: chunks taken from the device to serve a request
  * @out_fallbacks: chunks of these that are not one run of physical memory
  * @out_reclaims: chunks of these that came out of another pool's cache
- * @out_waits: requests that waited for a fence
+ * @out_waits: requests that waited for a stream
  * @out_ooms: requests that failed for want of memory or by a limit
  * @out_flushes: times that cached chunks were given back
  * @out_zeroed_bytes: bytes that devpool zeroed while a request waited for them
@@ -598,12 +668,12 @@ enum devpool_empty_flags {
  * @pool: the pool. {0,0} on a device file: the client's default pool and every
  *	freeable pool that it knows. On a pool file it must be {0,0} and means
  *	that file's pool
- * @timeout: how long to wait for fences of the pools concerned
+ * @timeout: how long to wait for streams that still use memory which is to go
  * @keep: go on until at most so many bytes are resident, in each of the pools
  *	by itself; of no effect on a pool that flushes itself
  * @out_freed: bytes that this call gave back to the device
  * @out_kept: bytes that are still resident in the pools concerned
- * @out_pending: bytes of blocks in them that hardware still uses
+ * @out_pending: bytes in them that are free, but which a stream still uses
  * @out_live: bytes of live blocks in them
  * @out_state: state of the named pool, one of &enum devpool_state
  * @__reserved: must be 0
@@ -611,6 +681,10 @@ enum devpool_empty_flags {
  * On a device file and on a pool file: gives every chunk without a live or
  * pending byte back to the device. Without DEVPOOL_EMPTY_TRIM a live pool that
  * is named keeps its cache, and the answer says what stands.
+ *
+ * Until @timeout it waits for the points that keep something from going, those of
+ * the pools concerned alone. When the time is up, or a signal comes, the answer is
+ * 0 with what stands then.
  *
  * With DEVPOOL_EMPTY_RELEASE the pool file gives up its reference; if that was
  * the last one the pool's cache is flushed, whatever @keep and
@@ -640,10 +714,12 @@ struct devpool_empty_cache {
 /**
  * enum devpool_scope - which requests a route is for
  * @DEVPOOL_SCOPE_THREAD: those of the calling thread
+ * @DEVPOOL_SCOPE_STREAM: those on a stream
  * @DEVPOOL_SCOPE_ALL: all of the client's
  */
 enum devpool_scope {
 	DEVPOOL_SCOPE_THREAD = 0,
+	DEVPOOL_SCOPE_STREAM = 1,
 	DEVPOOL_SCOPE_ALL = 2,
 };
 
@@ -653,17 +729,19 @@ enum devpool_scope {
  * @flags: must be 0
  * @pool: the pool
  * @scope: one of &enum devpool_scope
- * @stream: must be 0
+ * @stream: with DEVPOOL_SCOPE_STREAM the stream, 0 for the host; otherwise 0
  *
  * On a device file: from now on the client's ALLOCs that name no pool, as far as
  * they are in the scope, are served by this pool. Of several routes that match the
  * latest wins. The route has a reference on the pool until ROUTE_END, until the
- * client's file is closed, or until its thread is dead (which the client's next
- * command that has to do with routes, or its next POOL_PUT, finds out).
+ * client's file is closed, until its stream is destroyed, or until its thread is
+ * dead (which the client's next command that has to do with routes, or its next
+ * POOL_PUT, finds out).
  *
- * Errors: EOPNOTSUPP (a scope that is not known), EINVAL ({0,0}, a stream), ENOENT
- * (a pool that the client does not know), EBUSY (there is this route already, and
- * no reference was taken), EDQUOT (routes, references), ENOMEM.
+ * Errors: EOPNOTSUPP (a scope that is not known), EINVAL ({0,0}, a stream with
+ * another scope), ENOENT (a pool or a stream that the client does not know), EBUSY
+ * (there is this route already, and no reference was taken), EDQUOT (routes,
+ * references), ENOMEM.
  */
 struct devpool_route_begin {
 	__u32 size;
@@ -680,13 +758,13 @@ struct devpool_route_begin {
  * @flags: must be 0
  * @pool: the pool
  * @scope: one of &enum devpool_scope
- * @stream: must be 0
+ * @stream: with DEVPOOL_SCOPE_STREAM the stream, 0 for the host; otherwise 0
  *
  * On a device file: ends the route that a ROUTE_BEGIN with the same arguments has
  * begun (of the same thread, if that is its scope) and drops its reference.
  *
- * Errors: EOPNOTSUPP (a scope that is not known), EINVAL ({0,0}, a stream), ENOENT
- * (there is no such route).
+ * Errors: EOPNOTSUPP (a scope that is not known), EINVAL ({0,0}, a stream with
+ * another scope), ENOENT (there is no such route).
  */
 struct devpool_route_end {
 	__u32 size;
@@ -696,6 +774,126 @@ struct devpool_route_end {
 	__u32 stream;
 };
 #define DEVPOOL_IOC_ROUTE_END _IO(DEVPOOL_TYPE, DEVPOOL_CMD_ROUTE_END)
+
+/**
+ * enum devpool_stream_flags - flags of &struct devpool_stream_create
+ * @DEVPOOL_STREAM_FENCED: fences of drivers complete its points, not SIGNAL
+ */
+enum devpool_stream_flags {
+	DEVPOOL_STREAM_FENCED = 1 << 0,
+};
+
+/**
+ * struct devpool_stream_create - ioctl(DEVPOOL_IOC_STREAM_CREATE)
+ * @size: sizeof(struct devpool_stream_create)
+ * @flags: bits of &enum devpool_stream_flags
+ * @out_stream: number of the stream, never 0
+ * @__reserved: must be 0
+ *
+ * On a device file: makes a stream, which is this client's alone. It has no point
+ * yet.
+ *
+ * Errors: EINVAL (@__reserved), EDQUOT (streams), ENOMEM.
+ */
+struct devpool_stream_create {
+	__u32 size;
+	__u32 flags;
+	__u32 out_stream;
+	__u32 __reserved;
+};
+#define DEVPOOL_IOC_STREAM_CREATE _IO(DEVPOOL_TYPE, DEVPOOL_CMD_STREAM_CREATE)
+
+/**
+ * struct devpool_stream_destroy - ioctl(DEVPOOL_IOC_STREAM_DESTROY)
+ * @size: sizeof(struct devpool_stream_destroy)
+ * @flags: must be 0
+ * @stream: the stream
+ * @__reserved: must be 0
+ *
+ * On a device file: ends a stream and the routes of its scope. A user stream is
+ * completed. The open points of a fenced stream go on protecting memory until they
+ * signal. Blocks that were allocated on it stay, and are recorded on it no more
+ * than before. Its number is not used again soon. Never allocates memory.
+ *
+ * Errors: EINVAL (@__reserved), ENOENT (a stream that the client does not have;
+ * stream 0).
+ */
+struct devpool_stream_destroy {
+	__u32 size;
+	__u32 flags;
+	__u32 stream;
+	__u32 __reserved;
+};
+#define DEVPOOL_IOC_STREAM_DESTROY _IO(DEVPOOL_TYPE, DEVPOOL_CMD_STREAM_DESTROY)
+
+/**
+ * enum devpool_submit_flags - flags of &struct devpool_stream_submit
+ * @DEVPOOL_SUBMIT_FENCE_IN: @in_fence says when the work is done
+ * @DEVPOOL_SUBMIT_FENCE_OUT: hand the point out as a sync_file
+ */
+enum devpool_submit_flags {
+	DEVPOOL_SUBMIT_FENCE_IN = 1 << 0,
+	DEVPOOL_SUBMIT_FENCE_OUT = 1 << 1,
+};
+
+/**
+ * struct devpool_stream_submit - ioctl(DEVPOOL_IOC_STREAM_SUBMIT)
+ * @size: sizeof(struct devpool_stream_submit)
+ * @flags: bits of &enum devpool_submit_flags
+ * @stream: the stream
+ * @in_fence: with DEVPOOL_SUBMIT_FENCE_IN: a descriptor of a sync_file of any
+ *	driver, which stays the caller's; otherwise 0
+ * @out_point: number of the point
+ * @out_fence: with DEVPOOL_SUBMIT_FENCE_OUT: a sync_file that signals with the
+ *	point, opened with O_CLOEXEC; otherwise -1
+ * @__reserved: must be 0
+ *
+ * On a device file: adds the next point to a stream. A fenced stream needs
+ * DEVPOOL_SUBMIT_FENCE_IN; the point has signalled when that fence and all points
+ * before it have, with an error or without. A user stream takes no flag: user
+ * space can make no fence.
+ *
+ * Errors: EOPNOTSUPP (DEVPOOL_SUBMIT_FENCE_OUT on a user stream), EINVAL
+ * (@__reserved, a descriptor without its flag, a fence on a user stream, none on a
+ * fenced one), EBADF (not a sync_file), ENOENT (a stream that the client does not
+ * have; stream 0), EDQUOT (points that are open, or fences in the sync_file, above
+ * @out_max_points of &struct devpool_info), ENOMEM, EMFILE, ENFILE.
+ */
+struct devpool_stream_submit {
+	__u32 size;
+	__u32 flags;
+	__u32 stream;
+	__s32 in_fence;
+	__aligned_u64 out_point;
+	__s32 out_fence;
+	__u32 __reserved;
+};
+#define DEVPOOL_IOC_STREAM_SUBMIT _IO(DEVPOOL_TYPE, DEVPOOL_CMD_STREAM_SUBMIT)
+
+/**
+ * struct devpool_stream_signal - ioctl(DEVPOOL_IOC_STREAM_SIGNAL)
+ * @size: sizeof(struct devpool_stream_signal)
+ * @flags: must be 0
+ * @stream: the stream, a user stream
+ * @__reserved: must be 0
+ * @point: the point
+ *
+ * On a device file: the point and all before it have signalled. What they alone
+ * protected is cached when the call returns, or has gone back to the device.
+ * Never allocates memory.
+ *
+ * Errors: EINVAL (@__reserved, a point that was not submitted or has signalled
+ * already, a fenced stream), ENOENT (a stream that the client does not have;
+ * stream 0).
+ */
+struct devpool_stream_signal {
+	__u32 size;
+	__u32 flags;
+	__u32 stream;
+	__u32 __reserved;
+	__aligned_u64 point;
+};
+#define DEVPOOL_IOC_STREAM_SIGNAL _IO(DEVPOOL_TYPE, DEVPOOL_CMD_STREAM_SIGNAL)
 
 /**
  * enum devpool_stats_flags - flags of &struct devpool_stats
@@ -760,10 +958,12 @@ struct devpool_stats {
 /**
  * enum devpool_block_state - what a block is
  * @DEVPOOL_BLOCK_LIVE: somebody has a reference on it
+ * @DEVPOOL_BLOCK_PENDING: nobody has, but a stream that was recorded on it uses it
  * @DEVPOOL_BLOCK_CACHED: nobody has, and its memory is there
  */
 enum devpool_block_state {
 	DEVPOOL_BLOCK_LIVE = 0,
+	DEVPOOL_BLOCK_PENDING = 1,
 	DEVPOOL_BLOCK_CACHED = 2,
 };
 
@@ -773,7 +973,9 @@ enum devpool_block_state {
  * @bytes: its size
  * @requested: live: bytes that were asked for; otherwise 0
  * @pool: its pool
- * @stream: its stream; 0 is the host
+ * @stream: live and pending: the stream that it was allocated on, 0 for the host.
+ *	Cached: the stream that can have it at once, 0 for any. The number is the
+ *	stream's client's, and may be of a stream that was destroyed
  * @state: one of &enum devpool_block_state
  * @client: number of the client that created the pool; larger than that of any
  *	that was opened before
