@@ -37,9 +37,6 @@
 /* How many candidates a search looks at before it takes what is certain. */
 #define DEVPOOL_SEARCH_MAX 32
 
-/* Block structs kept beyond those that may be needed. */
-#define DEVPOOL_STOCK_KEPT 64
-
 /* What &devpool_range.pieces holds for a piece that is leaving. */
 #define DEVPOOL_PIECE_LEAVING xa_mk_value(0)
 
@@ -88,11 +85,10 @@ static bool is_usable(const struct devpool_block *block,
 static unsigned long whole_pieces(const struct devpool_arena *arena, u64 addr,
 				  u64 end)
 {
-	u64 chunk = devpool_arena_chunk(arena);
-	u64 first = ALIGN(addr, chunk);
-	u64 last = ALIGN_DOWN(end, chunk);
+	u64 first = (addr + devpool_arena_chunk(arena) - 1) >> arena->chunk_shift;
+	u64 last = end >> arena->chunk_shift;
 
-	return last > first ? (last - first) >> arena->chunk_shift : 0;
+	return last > first ? last - first : 0;
 }
 
 /* Order by size, then address: would such a block come before the other one? */
@@ -547,20 +543,15 @@ void devpool_arena_donate(struct devpool_arena *arena, struct devpool_block *blo
 }
 
 /**
- * devpool_arena_surplus - a block struct that the arena can do without
+ * devpool_arena_take_surplus - what devpool_arena_surplus() does where there may be one
  * @arena: the arena
- *
- * Some are kept for requests to come, so that a block that is allocated and
- * freed over and over costs no allocation of its struct.
  *
  * Return: a struct, the caller's from now on, or NULL.
  */
-struct devpool_block *devpool_arena_surplus(struct devpool_arena *arena)
+struct devpool_block *devpool_arena_take_surplus(struct devpool_arena *arena)
 {
 	unsigned long needed;
 
-	if (likely(arena->nr_stock <= DEVPOOL_STOCK_KEPT))
-		return NULL;
 	needed = stock_needed(nr_fixed(arena), arena->nr_reserved,
 			      arena->nr_resident + arena->nr_planned);
 	if (arena->nr_stock <= needed + DEVPOOL_STOCK_KEPT)

@@ -241,7 +241,7 @@ struct devpool_block *devpool_arena_remove_range(struct devpool_arena *arena,
 
 unsigned long devpool_arena_wants(const struct devpool_arena *arena, u64 size);
 void devpool_arena_donate(struct devpool_arena *arena, struct devpool_block *block);
-struct devpool_block *devpool_arena_surplus(struct devpool_arena *arena);
+struct devpool_block *devpool_arena_take_surplus(struct devpool_arena *arena);
 
 struct devpool_block *devpool_arena_fit(struct devpool_arena *arena,
 					struct devpool_guards *guards, u64 size,
@@ -265,5 +265,24 @@ void devpool_arena_detached(struct devpool_arena *arena, struct list_head *chunk
 struct devpool_block *devpool_range_find(struct devpool_range *range, u64 addr);
 struct devpool_block *devpool_range_next(const struct devpool_block *block);
 struct devpool_chunk *devpool_range_chunk(struct devpool_range *range, u64 addr);
+
+/* Block structs kept beyond those that may be needed. */
+#define DEVPOOL_STOCK_KEPT 64
+
+/**
+ * devpool_arena_surplus - a block struct that the arena can do without
+ * @arena: the arena
+ *
+ * Some are kept for requests to come, so that a block that is allocated and
+ * freed over and over costs no allocation of its struct.
+ *
+ * Return: a struct, the caller's from now on, or NULL.
+ */
+static inline struct devpool_block *devpool_arena_surplus(struct devpool_arena *arena)
+{
+	if (likely(arena->nr_stock <= DEVPOOL_STOCK_KEPT))
+		return NULL;
+	return devpool_arena_take_surplus(arena);
+}
 
 #endif

@@ -379,6 +379,7 @@ void devpool_supply_trim(struct devpool_device *device, u64 keep)
  */
 void devpool_supply_wake(struct devpool_device *device)
 {
+	/* That lock stands for the barrier. */
 	if (unlikely(waitqueue_active(&device->supply.arrived)))
 		wake_up_all(&device->supply.arrived);
 }

@@ -122,6 +122,8 @@ static void devpool_lane_settle(struct devpool_lane *lane)
 	if (lane->has_pool || lane->nr_held || !READ_ONCE(lane->stream->ended))
 		return;
 	rb_erase(&lane->by_stream, &lane->pool->lanes);
+	if (lane->pool->recent_lane == lane)
+		lane->pool->recent_lane = NULL;
 	devpool_lane_free(lane);
 }
 
@@ -333,6 +335,30 @@ void devpool_lanes_end(struct devpool_stream *stream)
 }
 
 /**
+ * devpool_pool_recent_guards - the guards of the stream that a request was last for
+ * @pool: the pool
+ * @arena: one of its arenas
+ * @client: a client
+ * @number: one of its streams, maybe
+ *
+ * Context: under the lock of the pool.
+ * Return: the guards, or NULL if that was for another stream.
+ */
+struct devpool_guards *devpool_pool_recent_guards(struct devpool_pool *pool,
+						  const struct devpool_arena *arena,
+						  const struct devpool_client *client,
+						  u32 number)
+{
+	struct devpool_lane *lane = pool->recent_lane;
+
+	lockdep_assert_held(&pool->lock);
+	if (!lane || lane->stream->number != number || lane->stream->owner != client ||
+	    READ_ONCE(lane->stream->ended))
+		return NULL;
+	return &lane->guards[devpool_arena_index(pool, arena)];
+}
+
+/**
  * devpool_pool_find_guards - the guards of a stream, if it has any there
  * @pool: the pool
  * @arena: one of its arenas
@@ -347,7 +373,10 @@ struct devpool_guards *devpool_pool_find_guards(struct devpool_pool *pool,
 {
 	struct devpool_lane *lane = devpool_lane_find(pool, stream);
 
-	return lane ? &lane->guards[devpool_arena_index(pool, arena)] : NULL;
+	if (!lane)
+		return NULL;
+	pool->recent_lane = lane;
+	return &lane->guards[devpool_arena_index(pool, arena)];
 }
 
 /**

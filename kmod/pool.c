@@ -268,12 +268,18 @@ static void devpool_pool_retire(struct devpool_pool *pool)
 		devpool_member_leave(member);
 }
 
-/*
- * Does what follows from a pool's state, at the end of whatever may have changed
- * it: gives back what nobody is to have any more, and retires a pool that has
- * nothing left. The caller has a reference on the pool. May let go of the lock.
+/**
+ * devpool_pool_settle - does what follows from a pool's state
+ * @pool: the pool, of which the caller has a reference
+ *
+ * To be called at the end of whatever may have changed that: gives back what nobody
+ * is to have any more, and retires a pool that has nothing left.
+ *
+ * Context: under the lock of the pool, which is let go of; may sleep. Allocates
+ * nothing.
+ * Return: chunks given back.
  */
-static unsigned long devpool_pool_settle(struct devpool_pool *pool)
+unsigned long devpool_pool_settle(struct devpool_pool *pool)
 {
 	unsigned long flushed = 0;
 
@@ -298,33 +304,6 @@ void devpool_pool_reaped(struct devpool_pool *pool)
 {
 	wake_up_all(&pool->flushed);
 	devpool_supply_wake(pool->device);
-}
-
-/**
- * devpool_pool_lock - takes a pool's lock, where it is to be as it is by now
- * @pool: the pool, of which the caller has a reference; its lock is to be given up by
- *	devpool_pool_unlock()
- *
- * Context: may sleep, no lock held. Allocates nothing.
- */
-void devpool_pool_lock(struct devpool_pool *pool)
-{
-	mutex_lock(&pool->lock);
-	if (unlikely(!llist_empty(&pool->told)))
-		devpool_pool_reap(pool);
-}
-
-/**
- * devpool_pool_unlock - lets go of a pool's lock, with what follows from its state
- * @pool: the pool, of which the caller has a reference
- *
- * Context: under the lock of the pool; may sleep. Allocates nothing.
- */
-void devpool_pool_unlock(struct devpool_pool *pool)
-{
-	if (unlikely(!pool->use_count || pool->release_threshold != U64_MAX))
-		devpool_pool_settle(pool);
-	mutex_unlock(&pool->lock);
 }
 
 /**
@@ -937,6 +916,7 @@ int devpool_pool_refuse(struct devpool_pool *pool, u64 bytes, int err)
 static int devpool_pool_reserve_slow(struct devpool_member *member,
 				     struct devpool_arena *arena,
 				     const struct devpool_request *request,
+				     struct devpool_stream *stream,
 				     struct devpool_block **out)
 {
 	struct devpool_client *client = member->client;
@@ -952,10 +932,10 @@ static int devpool_pool_reserve_slow(struct devpool_member *member,
 			return -ENOENT;
 		if (!llist_empty(&pool->told))
 			devpool_pool_reap(pool);
-		if (request->stream) {
-			guards = devpool_pool_find_guards(pool, arena, request->stream);
+		if (stream) {
+			guards = devpool_pool_find_guards(pool, arena, stream);
 			if (!guards) {
-				err = devpool_pool_add_lane(pool, request->stream);
+				err = devpool_pool_add_lane(pool, stream);
 				continue;
 			}
 		}
@@ -1032,17 +1012,23 @@ static noinline int devpool_pool_reserve_waiting(struct devpool_member *member,
 	wait_queue_head_t *arrived = &member->pool->device->supply.arrived;
 	DEFINE_WAIT_FUNC(wait, woken_wake_function);
 	struct devpool_pool *pool = member->pool;
+	struct devpool_stream *stream = NULL;
 	bool awaits, waits = false;
 	int err;
 
 	lockdep_assert_held(&pool->lock);
-	err = devpool_pool_reserve_slow(member, arena, request, out);
+	if (request->stream) {
+		stream = devpool_client_get_stream(member->client, request->stream);
+		if (!stream)
+			return -ENOENT;
+	}
+	err = devpool_pool_reserve_slow(member, arena, request, stream, out);
 	while (err == -ENOSPC || err == -EDQUOT) {
 		/* What cannot be had is not waited for. */
 		if (devpool_pool_could_have(pool, member->client, request->size))
 			break;
 		awaits = devpool_member_awaits(member);
-		err = devpool_pool_reserve_slow(member, arena, request, out);
+		err = devpool_pool_reserve_slow(member, arena, request, stream, out);
 		if ((err != -ENOSPC && err != -EDQUOT) || !awaits)
 			break;
 		if (devpool_has_passed(request->timeout)) {
@@ -1065,6 +1051,8 @@ static noinline int devpool_pool_reserve_waiting(struct devpool_member *member,
 	}
 	if (waits)
 		remove_wait_queue(arrived, &wait);
+	if (stream)
+		devpool_stream_put(stream);
 	return err;
 }
 
@@ -1109,7 +1097,8 @@ int devpool_pool_reserve(struct devpool_member *member,
 
 	devpool_pool_lock(pool);
 	if (unlikely(request->stream))
-		guards = devpool_pool_find_guards(pool, arena, request->stream);
+		guards = devpool_pool_recent_guards(pool, arena, member->client,
+						    request->stream);
 	if (likely(pool->use_count && !list_empty(&member->link) &&
 		   (guards || !request->stream) &&
 		   !devpool_arena_wants(arena, request->size)))

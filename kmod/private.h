@@ -390,6 +390,7 @@ struct devpool_hold {
  *	something
  * @members: all &struct devpool_member
  * @lanes: the &struct devpool_lane of streams that it has to do with
+ * @recent_lane: the one that a request was last for, a hint
  * @told: those of them of whose stream a point has signalled; may be added to without
  *	the lock
  * @reap: sees to @told; has a reference on the pool when it is queued
@@ -423,6 +424,7 @@ struct devpool_pool {
 	wait_queue_head_t flushed;
 	struct list_head members;
 	struct rb_root lanes;
+	struct devpool_lane *recent_lane;
 	struct llist_head told;
 	struct work_struct reap;
 	struct devpool_arena arenas[DEVPOOL_NR_ARENAS];
@@ -436,14 +438,14 @@ struct devpool_pool {
  * @align: alignment of the address, a power of two of at least the granule and
  *	at most the chunk size
  * @requested: bytes before rounding
- * @stream: the stream that will use it, NULL for the host
+ * @stream: number of the client's stream that will use it, 0 for the host
  * @timeout: how long to wait for memory that streams still use
  */
 struct devpool_request {
 	u64 size;
 	u64 align;
 	u64 requested;
-	struct devpool_stream *stream;
+	u32 stream;
 	s64 timeout;
 };
 
@@ -629,8 +631,7 @@ int devpool_route_begin(struct devpool_client *client, const struct devpool_pool
 			u32 scope, struct devpool_stream *stream);
 int devpool_route_end(struct devpool_client *client, const struct devpool_pool_id *id,
 		      u32 scope, const struct devpool_stream *stream);
-struct devpool_member *devpool_route_find(struct devpool_client *client,
-					  const struct devpool_stream *stream);
+struct devpool_member *devpool_route_find(struct devpool_client *client, u32 number);
 void devpool_routes_end_stream(struct devpool_client *client,
 			       const struct devpool_stream *stream);
 void devpool_routes_reap(struct devpool_client *client);
@@ -654,8 +655,7 @@ int devpool_member_attach(struct devpool_member *member,
 int devpool_member_tie(struct devpool_member *member);
 void devpool_member_untie(struct devpool_member *member);
 void devpool_member_close(struct devpool_member *member);
-void devpool_pool_lock(struct devpool_pool *pool);
-void devpool_pool_unlock(struct devpool_pool *pool);
+unsigned long devpool_pool_settle(struct devpool_pool *pool);
 int devpool_pool_refuse(struct devpool_pool *pool, u64 bytes, int err);
 bool devpool_pool_awaits(struct devpool_pool *pool);
 int devpool_pool_reserve(struct devpool_member *member,
@@ -708,6 +708,10 @@ void devpool_lanes_exit(struct devpool_pool *pool);
 void devpool_lanes_end(struct devpool_stream *stream);
 int devpool_pool_add_lane(struct devpool_pool *pool, struct devpool_stream *stream);
 void devpool_pool_reap(struct devpool_pool *pool);
+struct devpool_guards *devpool_pool_recent_guards(struct devpool_pool *pool,
+						  const struct devpool_arena *arena,
+						  const struct devpool_client *client,
+						  u32 number);
 struct devpool_guards *devpool_pool_find_guards(struct devpool_pool *pool,
 						const struct devpool_arena *arena,
 						const struct devpool_stream *stream);
@@ -720,6 +724,33 @@ struct devpool_use *devpool_use_alloc(void);
 int devpool_block_record(struct devpool_pool *pool, struct devpool_block *block,
 			 const struct devpool_stream *stream, struct devpool_use **spare);
 bool devpool_block_pend(struct devpool_pool *pool, struct devpool_block *block, u64 point);
+
+/**
+ * devpool_pool_lock - takes a pool's lock, where it is to be as it is by now
+ * @pool: the pool, of which the caller has a reference; its lock is to be given up by
+ *	devpool_pool_unlock()
+ *
+ * Context: may sleep, no lock held. Allocates nothing.
+ */
+static inline void devpool_pool_lock(struct devpool_pool *pool)
+{
+	mutex_lock(&pool->lock);
+	if (unlikely(!llist_empty(&pool->told)))
+		devpool_pool_reap(pool);
+}
+
+/**
+ * devpool_pool_unlock - lets go of a pool's lock, with what follows from its state
+ * @pool: the pool, of which the caller has a reference
+ *
+ * Context: under the lock of the pool; may sleep. Allocates nothing.
+ */
+static inline void devpool_pool_unlock(struct devpool_pool *pool)
+{
+	if (unlikely(!pool->use_count || pool->release_threshold != U64_MAX))
+		devpool_pool_settle(pool);
+	mutex_unlock(&pool->lock);
+}
 
 /* chunk.c */
 int devpool_chunk_cache_init(void);

@@ -47,13 +47,21 @@ static bool devpool_route_is_dead(const struct devpool_route *route)
 	return dead;
 }
 
-/* Is it for requests that this thread makes on a stream? */
+/* Is it for requests that this thread makes on a stream, NULL being the host? */
 static bool devpool_route_matches(const struct devpool_route *route,
 				  const struct devpool_stream *stream)
 {
 	if (route->scope == DEVPOOL_SCOPE_STREAM)
 		return route->stream == stream;
 	return !route->thread || route->thread == task_pid(current);
+}
+
+/* The same where the stream is told by its number. */
+static bool devpool_route_is_for(const struct devpool_route *route, u32 number)
+{
+	if (route->scope == DEVPOOL_SCOPE_STREAM)
+		return (route->stream ? route->stream->number : 0) == number;
+	return devpool_route_matches(route, NULL);
 }
 
 static void devpool_route_free(struct devpool_route *route)
@@ -215,14 +223,14 @@ int devpool_route_end(struct devpool_client *client, const struct devpool_pool_i
 /**
  * devpool_route_find - where a request goes that names no pool
  * @client: the client
- * @stream: the stream of the request, NULL for the host
+ * @number: the stream of the request, 0 for the host; one that the client does not
+ *	have matches no route of a stream
  *
  * Context: may sleep, no lock held. Allocates nothing.
  * Return: the client's share in the pool of the latest route that matches, to be put
  * with devpool_client_put_member(); without one that in its default pool.
  */
-struct devpool_member *devpool_route_find(struct devpool_client *client,
-					  const struct devpool_stream *stream)
+struct devpool_member *devpool_route_find(struct devpool_client *client, u32 number)
 {
 	struct devpool_member *member = client->home;
 	struct devpool_route *route;
@@ -231,7 +239,7 @@ struct devpool_member *devpool_route_find(struct devpool_client *client,
 	spin_lock(&client->lock);
 	devpool_routes_take_dead(client, &dead);
 	list_for_each_entry(route, &client->routes, link) {
-		if (devpool_route_matches(route, stream)) {
+		if (devpool_route_is_for(route, number)) {
 			member = route->member;
 			kref_get(&member->ref);
 			break;

@@ -244,12 +244,13 @@ static void devpool_stream_advance(struct devpool_stream *stream, u64 point)
 
 /**
  * devpool_stream_create - a stream without a point
+ * @owner: whose it is
  * @flags: bits of &enum devpool_stream_flags
  *
  * Context: may sleep.
  * Return: the stream, with a reference, or NULL if there is no memory.
  */
-struct devpool_stream *devpool_stream_create(u32 flags)
+struct devpool_stream *devpool_stream_create(const void *owner, u32 flags)
 {
 	struct devpool_stream *stream;
 
@@ -257,6 +258,7 @@ struct devpool_stream *devpool_stream_create(u32 flags)
 	if (!stream)
 		return NULL;
 	kref_init(&stream->ref);
+	stream->owner = owner;
 	stream->fenced = flags & DEVPOOL_STREAM_FENCED;
 	spin_lock_init(&stream->lock);
 	stream->waiters = RB_ROOT_CACHED;
@@ -279,7 +281,7 @@ void devpool_stream_end(struct devpool_stream *stream)
 	u64 last;
 
 	spin_lock_irq(&stream->lock);
-	stream->ended = true;
+	WRITE_ONCE(stream->ended, true);
 	last = stream->submitted;
 	spin_unlock_irq(&stream->lock);
 	if (!stream->fenced)

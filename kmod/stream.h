@@ -50,6 +50,7 @@ struct devpool_waiter {
 /**
  * struct devpool_stream - an ordered line of work
  * @ref: its client has one, each of its points, of its lanes and of its routes too
+ * @owner: its client; nothing but a name, which is good until the stream has ended
  * @number: what its client calls it; 0 until it can be found
  * @fenced: fences complete its points
  * @lock: protects all below; taken in interrupts, under the locks of fences
@@ -65,6 +66,7 @@ struct devpool_waiter {
  */
 struct devpool_stream {
 	struct kref ref;
+	const void *owner;
 	u32 number;
 	bool fenced;
 
@@ -114,7 +116,7 @@ static inline u64 devpool_stream_last_open(const struct devpool_stream *stream)
 	return submitted > READ_ONCE(stream->signalled) ? submitted : 0;
 }
 
-struct devpool_stream *devpool_stream_create(u32 flags);
+struct devpool_stream *devpool_stream_create(const void *owner, u32 flags);
 void devpool_stream_put(struct devpool_stream *stream);
 void devpool_stream_end(struct devpool_stream *stream);
 u64 devpool_stream_signalled(struct devpool_stream *stream);
