@@ -583,6 +583,7 @@ static int devpool_cmd_pool_stat(struct devpool_call *call)
 	struct devpool_pool_stat stat;
 	struct devpool_tally tally;
 	struct devpool_pool *pool;
+	u64 pending;
 	int err;
 
 	err = devpool_fetch(call, &stat, sizeof(stat));
@@ -593,7 +594,7 @@ static int devpool_cmd_pool_stat(struct devpool_call *call)
 	err = devpool_call_get_pool(call, &stat.pool, &member, &pool);
 	if (err)
 		return err;
-	devpool_pool_tally(pool, &tally, &stat.out_use_count, &stat.out_state);
+	devpool_pool_tally(pool, &tally, &pending, &stat.out_use_count, &stat.out_state);
 	devpool_call_put_pool(call, member);
 	if (stat.out_state == DEVPOOL_STATE_GONE)
 		return -ENOENT;
@@ -901,6 +902,7 @@ static int devpool_cmd_stats(struct devpool_call *call)
 {
 	struct devpool_stats stats;
 	struct devpool_tally tally;
+	u64 pending;
 	int err;
 
 	err = devpool_fetch(call, &stats, sizeof(stats));
@@ -913,7 +915,7 @@ static int devpool_cmd_stats(struct devpool_call *call)
 			return -EPERM;
 		devpool_device_tally(call->device, &tally);
 	} else {
-		devpool_client_tally(call->client, &tally);
+		devpool_client_tally(call->client, &tally, &pending);
 	}
 	devpool_set_tally(&stats, offsetof(struct devpool_stats, out_allocated), &tally);
 	return devpool_respond(call, &stats,

@@ -38,8 +38,14 @@ static struct devpool_arena *devpool_pool_arena(struct devpool_pool *pool, u64 s
 	return &pool->arenas[size > DEVPOOL_SMALL_MAX];
 }
 
-/* Bytes that are free, but which streams still use. */
-static u64 devpool_pool_pending(const struct devpool_pool *pool)
+/**
+ * devpool_pool_pending - bytes that are free, but which streams still use
+ * @pool: the pool, locked
+ *
+ * Context: under the lock of the pool.
+ * Return: those of pending blocks, and of cached ones that are one stream's only.
+ */
+u64 devpool_pool_pending(const struct devpool_pool *pool)
 {
 	return pool->tally.active.now - pool->tally.allocated.now +
 	       pool->arenas[0].guarded + pool->arenas[1].guarded;

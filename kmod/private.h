@@ -656,6 +656,7 @@ int devpool_member_tie(struct devpool_member *member);
 void devpool_member_untie(struct devpool_member *member);
 void devpool_member_close(struct devpool_member *member);
 unsigned long devpool_pool_settle(struct devpool_pool *pool);
+u64 devpool_pool_pending(const struct devpool_pool *pool);
 int devpool_pool_refuse(struct devpool_pool *pool, u64 bytes, int err);
 bool devpool_pool_awaits(struct devpool_pool *pool);
 int devpool_pool_reserve(struct devpool_member *member,
@@ -784,10 +785,10 @@ void devpool_debugfs_remove(struct devpool_device *device);
 
 /* stats.c */
 void devpool_pool_read(struct devpool_pool *pool, struct devpool_tally *tally);
-void devpool_pool_tally(struct devpool_pool *pool, struct devpool_tally *tally,
+void devpool_pool_tally(struct devpool_pool *pool, struct devpool_tally *tally, u64 *pending,
 			u32 *use_count, u32 *state);
-void devpool_client_tally(struct devpool_client *client,
-			  struct devpool_tally *tally);
+void devpool_client_tally(struct devpool_client *client, struct devpool_tally *tally,
+			  u64 *pending);
 void devpool_device_tally(struct devpool_device *device,
 			  struct devpool_tally *tally);
 void devpool_tally_add(struct devpool_tally *sum, const struct devpool_tally *tally);

@@ -70,16 +70,18 @@ void devpool_pool_read(struct devpool_pool *pool, struct devpool_tally *tally)
  * devpool_pool_tally - the counters of a pool at one instant
  * @pool: the pool
  * @tally: set to them
+ * @pending: set to the bytes that are free, but which streams still use
  * @use_count: set to its use count
  * @state: set to its state, one of &enum devpool_state
  *
  * Context: may sleep, no lock held.
  */
-void devpool_pool_tally(struct devpool_pool *pool, struct devpool_tally *tally,
+void devpool_pool_tally(struct devpool_pool *pool, struct devpool_tally *tally, u64 *pending,
 			u32 *use_count, u32 *state)
 {
 	devpool_pool_lock(pool);
 	devpool_pool_read(pool, tally);
+	*pending = devpool_pool_pending(pool);
 	*use_count = pool->use_count;
 	*state = devpool_pool_state(pool);
 	devpool_pool_unlock(pool);
@@ -87,14 +89,17 @@ void devpool_pool_tally(struct devpool_pool *pool, struct devpool_tally *tally,
 
 /* Adds up the pools of a device from one number to another. */
 static void devpool_device_tally_pools(struct devpool_device *device, u64 number, u64 end,
-				       struct devpool_tally *sum)
+				       struct devpool_tally *sum, u64 *all_pending)
 {
 	struct devpool_tally tally;
 	struct devpool_pool *pool;
 	u32 use_count, state;
+	u64 pending;
 
+	*all_pending = 0;
 	while ((pool = devpool_device_next_pool(device, &number, end))) {
-		devpool_pool_tally(pool, &tally, &use_count, &state);
+		devpool_pool_tally(pool, &tally, &pending, &use_count, &state);
+		*all_pending += pending;
 		if (state != DEVPOOL_STATE_GONE)
 			devpool_tally_add(sum, &tally);
 		devpool_pool_put(pool);
@@ -119,10 +124,12 @@ static void devpool_counter_in_bytes(struct devpool_counter *bytes,
  * devpool_client_tally - the counters of a client
  * @client: the client
  * @tally: set to the sums over its default pool and the pools of its making
+ * @pending: set to the bytes in these that are free, but which streams still use
  *
  * Context: may sleep, no lock held.
  */
-void devpool_client_tally(struct devpool_client *client, struct devpool_tally *tally)
+void devpool_client_tally(struct devpool_client *client, struct devpool_tally *tally,
+			  u64 *pending)
 {
 	unsigned int shift = client->device->chunk_shift;
 	u64 first = client->serial << DEVPOOL_SERIAL_SHIFT;
@@ -137,7 +144,7 @@ void devpool_client_tally(struct devpool_client *client, struct devpool_tally *t
 		nr_retired = client->nr_retired;
 		spin_unlock(&client->lock);
 
-		devpool_device_tally_pools(client->device, first, end, tally);
+		devpool_device_tally_pools(client->device, first, end, tally, pending);
 
 		spin_lock(&client->lock);
 		again = client->nr_retired != nr_retired;
@@ -160,7 +167,7 @@ void devpool_device_tally(struct devpool_device *device, struct devpool_tally *t
 {
 	unsigned int shift = device->chunk_shift;
 	unsigned int tries = DEVPOOL_TALLY_TRIES;
-	u64 nr_retired;
+	u64 nr_retired, pending;
 	bool again;
 
 	do {
@@ -169,7 +176,7 @@ void devpool_device_tally(struct devpool_device *device, struct devpool_tally *t
 		nr_retired = device->nr_retired;
 		spin_unlock(&device->lock);
 
-		devpool_device_tally_pools(device, 0, 0, tally);
+		devpool_device_tally_pools(device, 0, 0, tally, &pending);
 
 		spin_lock(&device->lock);
 		again = device->nr_retired != nr_retired;
@@ -201,13 +208,13 @@ const char *devpool_state_name(u32 state)
 }
 
 /* What both kinds of file show, in bytes but for the blocks. */
-static void devpool_show_tally(struct seq_file *m, const struct devpool_tally *tally)
+static void devpool_show_tally(struct seq_file *m, const struct devpool_tally *tally,
+			       u64 pending)
 {
 	seq_printf(m, "devpool-allocated:\t%llu\n", tally->allocated.now);
 	seq_printf(m, "devpool-requested:\t%llu\n", tally->requested.now);
 	seq_printf(m, "devpool-active:\t%llu\n", tally->active.now);
-	seq_printf(m, "devpool-pending:\t%llu\n",
-		   tally->active.now - tally->allocated.now);
+	seq_printf(m, "devpool-pending:\t%llu\n", pending);
 	seq_printf(m, "devpool-resident:\t%llu\n", tally->resident.now);
 	seq_printf(m, "devpool-spare:\t%llu\n", tally->spare.now);
 	seq_printf(m, "devpool-blocks:\t%llu\n", tally->blocks.now);
@@ -247,9 +254,9 @@ void devpool_client_show_fdinfo(struct seq_file *m, struct file *file)
 	unsigned int shift = client->device->chunk_shift;
 	struct devpool_tally tally;
 	u32 nr_pools, nr_streams;
-	u64 limit;
+	u64 limit, pending;
 
-	devpool_client_tally(client, &tally);
+	devpool_client_tally(client, &tally, &pending);
 	spin_lock(&client->lock);
 	nr_pools = client->nr_pools;
 	nr_streams = client->nr_streams;
@@ -261,7 +268,7 @@ void devpool_client_show_fdinfo(struct seq_file *m, struct file *file)
 	seq_printf(m, "devpool-streams:\t%u\n", nr_streams);
 	seq_printf(m, "devpool-blocks-held:\t%d\n", atomic_read(&client->nr_blocks));
 	seq_printf(m, "devpool-limit:\t%llu\n", limit == U64_MAX ? 0 : limit << shift);
-	devpool_show_tally(m, &tally);
+	devpool_show_tally(m, &tally, pending);
 }
 
 /**
@@ -276,8 +283,9 @@ void devpool_pool_show_fdinfo(struct seq_file *m, struct file *file)
 	struct devpool_pool *pool = file->private_data;
 	struct devpool_tally tally;
 	u32 use_count, state;
+	u64 pending;
 
-	devpool_pool_tally(pool, &tally, &use_count, &state);
+	devpool_pool_tally(pool, &tally, &pending, &use_count, &state);
 	devpool_show_client(m, pool->creator);
 	seq_printf(m, "devpool-pool:\t%llu:%llu\n", pool->id.first, pool->id.second);
 	seq_printf(m, "devpool-state:\t%s\n", READ_ONCE(pool->file_open) ?
@@ -287,5 +295,5 @@ void devpool_pool_show_fdinfo(struct seq_file *m, struct file *file)
 		   devpool_pool_get_attr(pool, DEVPOOL_ATTR_LIMIT));
 	seq_printf(m, "devpool-release-threshold:\t%llu\n",
 		   devpool_pool_get_attr(pool, DEVPOOL_ATTR_RELEASE_THRESHOLD));
-	devpool_show_tally(m, &tally);
+	devpool_show_tally(m, &tally, pending);
 }
