@@ -89,6 +89,19 @@ int devpool_retain(struct devpool *dev, uint64_t addr)
 	return devpool_call(dev->fd, RETAIN, &cmd);
 }
 
+int devpool_record(struct devpool *dev, const void *ptr, uint32_t stream)
+{
+	struct devpool_record cmd = { .stream = stream };
+	uint64_t addr;
+
+	if (!dev || !ptr)
+		return -EINVAL;
+	if (!devpool_map_by_ptr(dev, ptr, &addr))
+		return -ENOENT;
+	cmd.addr = addr;
+	return devpool_call(dev->fd, RECORD, &cmd);
+}
+
 int devpool_addr(struct devpool *dev, const void *ptr, uint64_t *addr)
 {
 	uint64_t found;

@@ -149,25 +149,26 @@ static int detach(struct devpool_pool *pool, struct devpool_result *result)
 {
 	struct devpool_pool_stat stat = { .pool = pool->id };
 	struct devpool_pool_put put = { .pool = pool->id };
-	struct devpool_result found = {};
+	struct devpool_empty_cache look = { .pool = pool->id };
+	struct devpool_result found;
 	int ret, put_ret;
 
 	/* So that what is left after the put is others'. */
 	close(pool->fd);
 	ret = devpool_call(pool->dev->fd, POOL_STAT, &stat);
+	/* The pool is live: this gives nothing back, and tells what streams use. */
+	if (!ret)
+		ret = devpool_empty(pool->dev->fd, &look, &found);
 	put_ret = devpool_call(pool->dev->fd, POOL_PUT, &put);
 	if (ret || put_ret)
 		return ret ? ret : put_ret;
 
-	found.kept = stat.out_resident.current;
-	found.pending = stat.out_active.current - stat.out_allocated.current;
-	found.live = stat.out_allocated.current;
 	found.state = DEVPOOL_STATE_LIVE;
-	if (!put.out_use_count && stat.out_active.current) {
+	if (!put.out_use_count && (found.live || found.pending)) {
 		found.state = DEVPOOL_STATE_FREEABLE;
 	} else if (!put.out_use_count) {
 		found.state = DEVPOOL_STATE_GONE;
-		found.freed = stat.out_resident.current + stat.out_spare.current;
+		found.freed = found.kept + stat.out_spare.current;
 		found.kept = 0;
 	}
 	*result = found;

@@ -42,7 +42,9 @@ extern "C" {
  * one upon it. None of them is for signal handlers.
  *
  * Signals. No call ends early with -EINTR: timeouts are points in time, so an
- * interrupted command is started again.
+ * interrupted command is started again. Where a signal ends the wait of giving
+ * memory back, the result says what is still in use (@pending), as it does at the
+ * timeout.
  *
  * Fork. Mappings do not pass to a forked child, the client does. In the child
  * the library notices by itself and maps anew what is asked for: addresses
@@ -74,9 +76,10 @@ struct devpool_pool;
  *	size of the device; 0 for none beyond the granule
  * @pool: the pool to take it from, see devpool_pool_id(); {0,0} for where a route
  *	of the client leads, without one its default pool
- * @timeout: until when to wait for memory that is still in use: a point on
- *	CLOCK_MONOTONIC in ns; 0 does not wait, INT64_MAX waits for ever
- * @stream: the stream that will use it; 0 is the host
+ * @timeout: until when to wait for memory that streams still use, where there is
+ *	not enough without: a point on CLOCK_MONOTONIC in ns; 0 does not wait,
+ *	INT64_MAX waits for ever
+ * @stream: the stream that will use it, see devpool_stream_create(); 0 is the host
  * @flags: bits of &enum devpool_alloc_flags
  *
  * Without options the block comes from where {0,0} leads, and the request waits
@@ -118,7 +121,7 @@ struct devpool_pool_opts {
  * struct devpool_result - what giving memory back came to, in bytes
  * @freed: given back to the device by this call
  * @kept: still resident in the pools concerned
- * @pending: of blocks in them that hardware still uses
+ * @pending: free in them, but streams still use it
  * @live: of blocks in them that are not freed
  * @state: of the pool that was named, one of &enum devpool_state
  * @__reserved: 0
@@ -202,9 +205,11 @@ int devpool_info(struct devpool *dev, struct devpool_info *info) DEVPOOL_MUST_CH
  * overflows); -E2BIG or -EOPNOTSUPP (an option that is not known); -ENOENT (a
  * pool that the client does not know or that nothing refers to, no such
  * stream); -ENOSPC; -EDQUOT (a limit of the pool or of the client that created
- * it, or too many blocks); -EAGAIN; -ETIME; -ENODEV; -ENOMEM (in the kernel, or
- * no room in this process's address space); -EOVERFLOW (a 32-bit program, whose
- * mmap(2) does not reach that far); -EPROTO (an answer that makes no sense).
+ * it, or too many blocks); -EAGAIN (streams use memory of these pools, and the
+ * timeout is 0 or past); -ETIME (they do so still at the timeout); -ENODEV;
+ * -ENOMEM (in the kernel, or no room in this process's address space); -EOVERFLOW
+ * (a 32-bit program, whose mmap(2) does not reach that far); -EPROTO (an answer
+ * that makes no sense).
  */
 int devpool_alloc(struct devpool *dev, size_t bytes, const struct devpool_alloc_opts *opts,
 		  void **ptr) DEVPOOL_MUST_CHECK;
@@ -215,12 +220,30 @@ int devpool_alloc(struct devpool *dev, size_t bytes, const struct devpool_alloc_
  * @ptr: what devpool_alloc() gave, or devpool_ptr() for the block's address
  *
  * Gives up the client's own reference. Where another client has retained the
- * block, it lives on for that one.
+ * block, it lives on for that one. Nothing has to be waited for: memory that a
+ * stream still uses, the one that the block was allocated on or one of
+ * devpool_record(), is handed to nobody else before that is over.
  *
  * Return: 0; -EINVAL (NULL); -ENOENT (not the beginning of a live block on which
  * this client has a reference, or not mapped in this process); -ENODEV.
  */
 int devpool_free(struct devpool *dev, void *ptr) DEVPOOL_MUST_CHECK;
+
+/**
+ * devpool_record() - a stream uses a block
+ * @dev: the client, which has a reference on the block
+ * @ptr: a pointer into the block, wherever in it
+ * @stream: the stream, see devpool_stream_create()
+ *
+ * For other streams than the one that the block was allocated on. Once the block is
+ * freed it is pending until all that was submitted to @stream by then is done.
+ * Stream 0, the block's own stream and one that is recorded already change nothing.
+ *
+ * Return: 0; -EINVAL (NULL); -ENOENT (not in a live block on which this client has
+ * a reference, not mapped in this process, or a stream that it does not have);
+ * -ENODEV; -ENOMEM.
+ */
+int devpool_record(struct devpool *dev, const void *ptr, uint32_t stream) DEVPOOL_MUST_CHECK;
 
 /**
  * devpool_retain() - a reference on a block that another client has allocated
@@ -308,14 +331,15 @@ int devpool_pool_attach(struct devpool *dev, int fd,
  * devpool_pool_close() - gives the pool up, and its cache back
  * @pool: the pool. It is gone for the caller whatever is returned, but for
  *	-EINVAL
- * @timeout: until when to wait for its fences, a point on CLOCK_MONOTONIC in ns;
- *	0 does not wait, INT64_MAX waits for ever. Of no effect on a pool that was
- *	attached
+ * @timeout: until when to wait for streams that still use memory of the pool which
+ *	is to go back, a point on CLOCK_MONOTONIC in ns; 0 does not wait, INT64_MAX
+ *	waits for ever. Of no effect on a pool that was attached
  * @result: what was given back, and what is still in use
  *
  * If nobody else refers to the pool, exactly its cache returns to the device
  * before this returns. Blocks that are still live stay good until they are
- * freed, and their memory returns then.
+ * freed, and their memory returns then. What a stream still uses at @timeout
+ * (@pending) returns when that is over.
  *
  * A pool that was created here: the pool file is released, not just closed, and
  * for whoever else has it, by dup(2), fork or SCM_RIGHTS, it is a file without a
@@ -444,17 +468,18 @@ int devpool_pool_attr(struct devpool_pool *pool, uint32_t attr,
  * devpool_route_begin() - leads requests that name no pool to a pool
  * @pool: the pool
  * @scope: which requests of the pool's client: DEVPOOL_SCOPE_THREAD, those of the
- *	calling thread, or DEVPOOL_SCOPE_ALL
- * @stream: must be 0
+ *	calling thread, DEVPOOL_SCOPE_STREAM, those on a stream, or DEVPOOL_SCOPE_ALL
+ * @stream: with DEVPOOL_SCOPE_STREAM the stream, 0 for requests on none; otherwise 0
  *
  * devpool_alloc() without options, or with {0,0} for the pool, takes the block
  * from @pool from now on. Of several routes that match the latest counts. The
  * route has a reference of its own on the pool until devpool_route_end(), until
- * the client's end or the thread's: it outlasts devpool_pool_close().
+ * the client's end, the thread's or the stream's: it outlasts devpool_pool_close().
  *
- * Return: 0; -EINVAL; -EOPNOTSUPP (a scope that is not known); -EBUSY (there is
- * this route already); -ENOENT (the client does not know the pool any more);
- * -EDQUOT (too many routes or references); -ENODEV; -ENOMEM.
+ * Return: 0; -EINVAL (NULL, a stream with another scope); -EOPNOTSUPP (a scope
+ * that is not known); -EBUSY (there is this route already); -ENOENT (the client
+ * does not know the pool any more, or does not have the stream); -EDQUOT (too many
+ * routes or references); -ENODEV; -ENOMEM.
  */
 int devpool_route_begin(struct devpool_pool *pool, uint32_t scope,
 			uint32_t stream) DEVPOOL_MUST_CHECK;
@@ -465,11 +490,82 @@ int devpool_route_begin(struct devpool_pool *pool, uint32_t scope,
  * @scope: as well; of the calling thread, if it is DEVPOOL_SCOPE_THREAD
  * @stream: as well
  *
- * Return: 0; -EINVAL; -EOPNOTSUPP (a scope that is not known); -ENOENT (there is
- * no such route); -ENODEV.
+ * Return: 0; -EINVAL (NULL, a stream with another scope); -EOPNOTSUPP (a scope
+ * that is not known); -ENOENT (there is no such route); -ENODEV.
  */
 int devpool_route_end(struct devpool_pool *pool, uint32_t scope,
 		      uint32_t stream) DEVPOOL_MUST_CHECK;
+
+/**
+ * devpool_stream_create() - a new line of work that uses memory
+ * @dev: the client, which has the stream until devpool_stream_destroy() or its end
+ * @flags: bits of &enum devpool_stream_flags
+ * @stream: its number, which options and calls take. Never 0, which is the host
+ *
+ * With DEVPOOL_STREAM_FENCED the fences of drivers say what is done, which come
+ * with devpool_stream_submit(). Without, the program says it, by
+ * devpool_stream_signal().
+ *
+ * Return: 0; -EINVAL; -EOPNOTSUPP (a flag that is not known); -EDQUOT (too many
+ * streams); -ENODEV; -ENOMEM; -EPROTO (an answer that makes no sense).
+ */
+int devpool_stream_create(struct devpool *dev, uint32_t flags,
+			  uint32_t *stream) DEVPOOL_MUST_CHECK;
+
+/**
+ * devpool_stream_destroy() - ends a stream
+ * @dev: the client
+ * @stream: the stream
+ *
+ * Ends the routes that are for its requests. All that was submitted to a stream
+ * without DEVPOOL_STREAM_FENCED is done by that. What was submitted with a fence
+ * goes on protecting memory until the fence says so. Blocks that were allocated on
+ * the stream stay as they are.
+ *
+ * Return: 0; -EINVAL (NULL); -ENOENT (a stream that the client does not have; 0);
+ * -ENODEV.
+ */
+int devpool_stream_destroy(struct devpool *dev, uint32_t stream) DEVPOOL_MUST_CHECK;
+
+/**
+ * devpool_stream_submit() - more work on a stream
+ * @dev: the client
+ * @stream: the stream
+ * @in_fence: what says when the work is done: a descriptor of a sync_file of any
+ *	driver, which stays the caller's; -1 for none. A stream that is
+ *	DEVPOOL_STREAM_FENCED needs one, others take none
+ * @point: the number that the work has on the stream. The first one is 1
+ * @out_fence: a new sync_file that says when this work and all before it on the
+ *	stream is done, close-on-exec and the caller's to close; NULL if that is not
+ *	wanted. Only a stream that is DEVPOOL_STREAM_FENCED can have it
+ *
+ * Memory that is freed from now on is protected until the work is done, if it was
+ * allocated on the stream or recorded for it.
+ *
+ * Return: 0; -EINVAL (NULL; a fence for a stream that takes none, none for one that
+ * needs it); -EOPNOTSUPP (@out_fence of a stream that cannot have it); -EBADF (not
+ * a sync_file); -ENOENT (a stream that the client does not have; 0); -EDQUOT (too
+ * much that is not done yet); -EMFILE; -ENFILE; -ENODEV; -ENOMEM; -EPROTO (an
+ * answer that makes no sense).
+ */
+int devpool_stream_submit(struct devpool *dev, uint32_t stream, int in_fence, uint64_t *point,
+			  int *out_fence) DEVPOOL_MUST_CHECK;
+
+/**
+ * devpool_stream_signal() - work on a stream is done
+ * @dev: the client
+ * @stream: the stream, one without DEVPOOL_STREAM_FENCED
+ * @point: the number of the work. All before it is done too
+ *
+ * What this alone has protected is cached when this returns, or is back in the
+ * device.
+ *
+ * Return: 0; -EINVAL (NULL; work that was not submitted or is done already; a
+ * stream that is DEVPOOL_STREAM_FENCED); -ENOENT (a stream that the client does not
+ * have; 0); -ENODEV.
+ */
+int devpool_stream_signal(struct devpool *dev, uint32_t stream,
+			  uint64_t point) DEVPOOL_MUST_CHECK;
 
 /**
  * devpool_pool_trim() - gives back a pool's cache, the pool stays
@@ -477,8 +573,9 @@ int devpool_route_end(struct devpool_pool *pool, uint32_t scope,
  * @keep: resident bytes at which to stop
  * @result: what was given back, and what stands
  *
- * Live blocks stay where they are. Does not wait for fences. What is cached is
- * the pool's, whoever uses it: so it is given back for all who have attached it.
+ * Live blocks stay where they are. Does not wait for streams: what they still use
+ * stays too. What is cached is the pool's, whoever uses it: so it is given back for
+ * all who have attached it.
  *
  * Return: 0; -EINVAL; -ENOENT (as for devpool_pool_set()); -ENODEV.
  */
@@ -500,8 +597,9 @@ int devpool_pool_stat(struct devpool_pool *pool,
  * @dev: the client
  * @id: a pool that the client knows; NULL or {0,0} for the client's default
  *	pool and all pools that it knows and nobody refers to any more
- * @timeout: until when to wait for fences of these pools, a point on
- *	CLOCK_MONOTONIC in ns; 0 does not wait, INT64_MAX waits for ever
+ * @timeout: until when to wait for streams that still use memory of these pools
+ *	which is to go back, a point on CLOCK_MONOTONIC in ns; 0 does not wait,
+ *	INT64_MAX waits for ever
  * @result: what was given back, and what stands
  *
  * A named pool that is still referred to keeps its cache: devpool_pool_trim()
@@ -572,7 +670,7 @@ static inline void devpool_auto_pool_close(struct devpool_pool **pool)
 /**
  * DEVPOOL_POOL_AUTO - closes a pool where its variable's scope is left
  *
- * Like DEVPOOL_AUTO; does not wait for fences. Variables end in the reverse of
+ * Like DEVPOOL_AUTO; does not wait for streams. Variables end in the reverse of
  * their order, so a pool is declared behind its device.
  */
 #define DEVPOOL_POOL_AUTO __attribute__((cleanup(devpool_auto_pool_close)))
