@@ -7,6 +7,10 @@
  * that begin with "#". It is read whole and checked before anything is played,
  * and ids and streams become small indices on the way, so that the playing does
  * nothing but the calls.
+ *
+ * A trace has no times. Where streams are played, work that uses a block is
+ * submitted just before the block is freed, and done some events later: how many is
+ * drawn at random, out of a seed. So each run is the same.
  */
 #define _GNU_SOURCE
 #include <devpool.h>
@@ -24,6 +28,7 @@
 #define EXIT_USAGE	2
 #define PAGE		4096
 #define PROGRESS_EVENTS	256
+#define DEFAULT_DELAY	64
 
 /**
  * struct block - an allocation of the trace
@@ -81,15 +86,69 @@ struct options {
 	bool check;
 	bool keep_going;
 	bool pool_per_stream;
+	bool streams;
+	uint64_t delay;
+	uint64_t seed;
 	bool json;
 };
 
+/**
+ * struct work - work on a stream that is not done yet
+ * @point: its number there
+ * @due: when it is done
+ * @block: the block that it uses, which is freed
+ * @addr: where that was
+ * @reused: a later block of the same stream is there, or was
+ */
+struct work {
+	uint64_t point;
+	uint64_t due;
+	struct block *block;
+	uint64_t addr;
+	bool reused;
+};
+
+/**
+ * struct line - a stream that is played
+ * @stream: its number in the device
+ * @work: what is not done yet begins at @first, in its order, and ends before @end
+ * @first: see @work
+ * @end: see @work
+ * @due: when the latest of it is done
+ */
+struct line {
+	uint32_t stream;
+	struct work *work;
+	uint32_t first;
+	uint32_t end;
+	uint64_t due;
+};
+
+/**
+ * struct player - what plays
+ * @lines: a line for each stream of the trace, if streams are played
+ * @nr_lines: those that are there
+ * @now: events that were played, and for how many more requests had to wait
+ * @next: when the next work is done, UINT64_MAX if there is none
+ * @random: what is drawn next
+ * @points: points that were submitted
+ * @stalled: requests that had to wait for work
+ * @overlaps: blocks handed out where another stream's work was not done
+ */
 struct player {
 	struct devpool *dev;
 	struct devpool_info info;
 	struct devpool_pool **pools;
 	struct devpool_alloc_opts *opts;
 	uint32_t nr_pools;
+	struct line *lines;
+	uint32_t nr_lines;
+	uint64_t now;
+	uint64_t next;
+	uint64_t random;
+	uint64_t points;
+	uint64_t stalled;
+	uint64_t overlaps;
 	uint64_t failed;
 	uint64_t mismatches;
 	uint64_t pages;
@@ -370,8 +429,8 @@ static void write_tags(struct player *player, struct block *block)
 	}
 }
 
-static void check_tags(struct player *player, const struct trace *trace, struct block *block,
-		       uint32_t line)
+static void check_tags(struct player *player, const struct trace *trace,
+		       const struct block *block, uint32_t line)
 {
 	uint64_t offset, value, found;
 
@@ -413,10 +472,177 @@ static int make_pools(struct player *player, const struct trace *trace, bool per
 	for (i = 0; i < trace->nr_streams; i++) {
 		player->opts[i].sz = sizeof(player->opts[i]);
 		player->opts[i].pool = devpool_pool_id(player->pools[per_stream ? i : 0]);
-		/* Nothing in a trace is in use by hardware. */
+		/* What is in use is done by this program, which cannot do it while it waits. */
 		player->opts[i].timeout = 0;
 	}
 	return 0;
+}
+
+static int make_streams(struct player *player, const struct trace *trace)
+{
+	uint32_t i;
+	int err;
+
+	player->lines = calloc(trace->nr_streams, sizeof(*player->lines));
+	if (!player->lines)
+		return fail(-ENOMEM, "streams");
+	for (i = 0; i < trace->nr_streams; i++) {
+		err = devpool_stream_create(player->dev, 0, &player->lines[i].stream);
+		if (err)
+			return fail(err, "making a stream");
+		player->nr_lines++;
+		player->opts[i].stream = player->lines[i].stream;
+	}
+	return 0;
+}
+
+/* splitmix64 */
+static uint64_t draw(struct player *player)
+{
+	uint64_t v = player->random += 0x9e3779b97f4a7c15ULL;
+
+	v = (v ^ v >> 30) * 0xbf58476d1ce4e5b9ULL;
+	v = (v ^ v >> 27) * 0x94d049bb133111ebULL;
+	return v ^ v >> 31;
+}
+
+/* What the work has used is still there until it is done, unless its stream has it. */
+static void check_work(struct player *player, const struct trace *trace, const struct work *work,
+		       uint32_t event)
+{
+	if (!work->reused)
+		check_tags(player, trace, work->block, trace->events[event].line);
+}
+
+/* Does what is due of a line. */
+static void do_line(struct player *player, const struct trace *trace, struct line *line,
+		    uint32_t event, bool check)
+{
+	uint64_t point = 0;
+	int err;
+
+	for (; line->first < line->end && line->work[line->first].due <= player->now;
+	     line->first++) {
+		if (check)
+			check_work(player, trace, &line->work[line->first], event);
+		point = line->work[line->first].point;
+	}
+	if (!point)
+		return;
+	err = devpool_stream_signal(player->dev, line->stream, point);
+	if (err) {
+		player->failed++;
+		complain("%s:%u: signalling a point: %s", trace->file, trace->events[event].line,
+			 strerror(-err));
+	}
+	/* Half of it at least is free, so each entry is moved once at most. */
+	if (line->first >= line->end - line->first) {
+		line->end -= line->first;
+		memmove(line->work, line->work + line->first, line->end * sizeof(*line->work));
+		line->first = 0;
+	}
+}
+
+/* Does what is due by now, and sees what comes next. */
+static void do_work(struct player *player, const struct trace *trace, uint32_t event, bool check)
+{
+	struct line *line;
+	uint32_t i;
+
+	if (player->now < player->next)
+		return;
+	player->next = UINT64_MAX;
+	for (i = 0; i < player->nr_lines; i++) {
+		line = &player->lines[i];
+		do_line(player, trace, line, event, check);
+		if (line->first < line->end && line->work[line->first].due < player->next)
+			player->next = line->work[line->first].due;
+	}
+}
+
+/* Waits for the next work. Whether there was some */
+static bool wait_for_work(struct player *player, const struct trace *trace, uint32_t event,
+			  bool check)
+{
+	if (player->next == UINT64_MAX)
+		return false;
+	player->now = player->next;
+	do_work(player, trace, event, check);
+	return true;
+}
+
+/* Whether a block that was handed out is where other streams' work is not done */
+static void check_place(struct player *player, const struct trace *trace,
+			const struct block *block, uint32_t event)
+{
+	struct work *work;
+	uint64_t addr;
+	uint32_t i, j;
+
+	if (!player->nr_lines || devpool_addr(player->dev, block->ptr, &addr))
+		return;
+	for (i = 0; i < player->nr_lines; i++) {
+		for (j = player->lines[i].first; j < player->lines[i].end; j++) {
+			work = &player->lines[i].work[j];
+			if (addr >= work->addr + work->block->size ||
+			    work->addr >= addr + block->size)
+				continue;
+			work->reused = true;
+			if (i != block->stream && player->overlaps++ < 10)
+				complain("%s:%u: block %" PRIu64 " is where block %" PRIu64
+					 " is still in use", trace->file,
+					 trace->events[event].line, block->id, work->block->id);
+		}
+	}
+}
+
+/* More work on a block's stream, which uses the block */
+static int submit_work(struct player *player, const struct trace *trace, struct block *block,
+		       uint32_t event, const struct options *options)
+{
+	struct line *line = &player->lines[block->stream];
+	struct work work = { .block = block };
+	int err;
+
+	do {
+		err = devpool_stream_submit(player->dev, line->stream, -1, &work.point, NULL);
+	} while (err == -EDQUOT && wait_for_work(player, trace, event, options->check));
+	if (!err)
+		err = devpool_addr(player->dev, block->ptr, &work.addr);
+	if (err)
+		return err;
+	player->points++;
+	work.due = player->now + draw(player) % (options->delay + 1);
+	if (work.due < line->due)
+		work.due = line->due;
+	line->due = work.due;
+	if (work.due < player->next)
+		player->next = work.due;
+	line->work = grow(line->work, line->end, sizeof(*line->work));
+	line->work[line->end++] = work;
+	return 0;
+}
+
+/* What is left is done by that. */
+static int end_streams(struct player *player, const struct trace *trace, bool check)
+{
+	struct line *line;
+	int err, ret = 0;
+	uint32_t i;
+
+	for (i = 0; i < player->nr_lines; i++) {
+		line = &player->lines[i];
+		for (; check && line->first < line->end; line->first++)
+			check_work(player, trace, &line->work[line->first], trace->nr_events - 1);
+		err = devpool_stream_destroy(player->dev, line->stream);
+		if (err)
+			ret = fail(err, "ending a stream");
+		free(line->work);
+	}
+	player->nr_lines = 0;
+	free(player->lines);
+	player->lines = NULL;
+	return ret;
 }
 
 static void progress(uint32_t done, uint32_t all)
@@ -427,36 +653,49 @@ static void progress(uint32_t done, uint32_t all)
 	fflush(stderr);
 }
 
-static void play_alloc(struct player *player, struct trace *trace, const struct event *event,
-		       bool check)
+static int try_alloc(struct player *player, struct block *block)
 {
-	struct block *block = &trace->blocks[event->block];
+	return devpool_alloc(player->dev, block->size, &player->opts[block->stream], &block->ptr);
+}
+
+static void play_alloc(struct player *player, struct trace *trace, uint32_t event, bool check)
+{
+	struct block *block = &trace->blocks[trace->events[event].block];
 	int err;
 
-	err = devpool_alloc(player->dev, block->size, &player->opts[block->stream], &block->ptr);
+	err = try_alloc(player, block);
+	player->stalled += err == -EAGAIN;
+	while (err == -EAGAIN && wait_for_work(player, trace, event, check))
+		err = try_alloc(player, block);
 	if (err) {
 		player->failed++;
-		complain("%s:%u: a request of %" PRIu64 " bytes: %s", trace->file, event->line,
-			 block->size, strerror(-err));
+		complain("%s:%u: a request of %" PRIu64 " bytes: %s", trace->file,
+			 trace->events[event].line, block->size, strerror(-err));
 		return;
 	}
 	block->live = true;
+	check_place(player, trace, block, event);
 	if (check)
 		write_tags(player, block);
 }
 
+/* @in_use: its stream goes on using it */
 static void play_free(struct player *player, const struct trace *trace, struct block *block,
-		      uint32_t line, bool check)
+		      uint32_t event, bool in_use, const struct options *options)
 {
-	int err;
+	uint32_t line = trace->events[event].line;
+	int err = 0;
 
 	/* Its request failed. */
 	if (!block->live)
 		return;
-	if (check)
+	if (options->check)
 		check_tags(player, trace, block, line);
 	block->live = false;
-	err = devpool_free(player->dev, block->ptr);
+	if (in_use)
+		err = submit_work(player, trace, block, event, options);
+	if (!err)
+		err = devpool_free(player->dev, block->ptr);
 	if (err) {
 		player->failed++;
 		complain("%s:%u: freeing block %" PRIu64 ": %s", trace->file, line, block->id,
@@ -474,14 +713,16 @@ static void play(struct player *player, struct trace *trace, const struct option
 	clock_gettime(CLOCK_MONOTONIC, &t0);
 	for (i = 0; i < trace->nr_events; i++) {
 		event = &trace->events[i];
+		do_work(player, trace, i, options->check);
 		if (event->alloc) {
-			play_alloc(player, trace, event, options->check);
+			play_alloc(player, trace, i, options->check);
 			if (player->failed && !options->keep_going)
 				break;
 		} else {
-			play_free(player, trace, &trace->blocks[event->block], event->line,
-				  options->check);
+			play_free(player, trace, &trace->blocks[event->block], i, options->streams,
+				  options);
 		}
+		player->now++;
 		if (terminal && !(i % PROGRESS_EVENTS))
 			progress(i, trace->nr_events);
 	}
@@ -491,15 +732,15 @@ static void play(struct player *player, struct trace *trace, const struct option
 	player->seconds = (t1.tv_sec - t0.tv_sec) + (t1.tv_nsec - t0.tv_nsec) / 1e9;
 }
 
-static void free_rest(struct player *player, struct trace *trace, bool check)
+static void free_rest(struct player *player, struct trace *trace, const struct options *options)
 {
-	uint32_t last_line = trace->events[trace->nr_events - 1].line, i;
+	uint32_t i;
 
 	for (i = 0; i < trace->nr_blocks; i++) {
 		if (!trace->blocks[i].live)
 			continue;
 		player->left++;
-		play_free(player, trace, &trace->blocks[i], last_line, check);
+		play_free(player, trace, &trace->blocks[i], trace->nr_events - 1, false, options);
 	}
 }
 
@@ -580,6 +821,14 @@ static void show(const struct player *player, const struct trace *trace,
 	printf("%-15s %" PRIu64 "\n", "hits", (uint64_t)stats->out_hits);
 	printf("%-15s %" PRIu64 "\n", "recycles", (uint64_t)stats->out_recycles);
 	printf("%-15s %" PRIu64 "\n", "grows", (uint64_t)stats->out_grows);
+	if (options->streams) {
+		printf("%-15s %" PRIu64 ", each done up to %" PRIu64 " events later, seed %" PRIu64
+		       "\n", "points", player->points, options->delay, options->seed);
+		printf("%-15s %" PRIu64 " requests waited for a point\n", "stalled",
+		       player->stalled);
+		printf("%-15s %" PRIu64 " blocks handed out while in use\n", "overlaps",
+		       player->overlaps);
+	}
 	printf("%-15s %" PRIu64 "\n", "failed", player->failed);
 	if (options->check)
 		printf("%-15s %" PRIu64 " pages tagged, %" PRIu64 " blocks damaged\n", "check",
@@ -620,6 +869,8 @@ static void show_json(const struct player *player, const struct trace *trace)
 	printf(", \"hits\": %" PRIu64 ", \"recycles\": %" PRIu64 ", \"grows\": %" PRIu64,
 	       (uint64_t)stats->out_hits, (uint64_t)stats->out_recycles,
 	       (uint64_t)stats->out_grows);
+	printf(", \"points\": %" PRIu64 ", \"stalled\": %" PRIu64 ", \"overlaps\": %" PRIu64,
+	       player->points, player->stalled, player->overlaps);
 	printf(", \"failed\": %" PRIu64 ", \"damaged\": %" PRIu64 ", \"left\": %" PRIu64,
 	       player->failed, player->mismatches, player->left);
 	printf(", \"seconds\": %.6f, \"closing_freed\": %" PRIu64 ", \"closing_kept\": %" PRIu64
@@ -641,7 +892,12 @@ static int run(struct player *player, struct trace *trace, const struct options 
 			 (const char *)player->info.out_backend);
 		return -1;
 	}
-	if (make_pools(player, trace, options->pool_per_stream))
+	if (options->streams && !(player->info.out_features & DEVPOOL_FEATURE_STREAMS)) {
+		complain("--streams needs streams, and this module has none");
+		return -1;
+	}
+	if (make_pools(player, trace, options->pool_per_stream) ||
+	    (options->streams && make_streams(player, trace)))
 		return -1;
 	play(player, trace, options);
 	/*
@@ -651,13 +907,14 @@ static int run(struct player *player, struct trace *trace, const struct options 
 	err = devpool_stats(player->dev, 0, &player->stats);
 	if (err)
 		return fail(err, "asking for the counters");
-	free_rest(player, trace, options->check);
-	return close_pools(player);
+	free_rest(player, trace, options);
+	err = end_streams(player, trace, options->check);
+	return close_pools(player) ?: err;
 }
 
 static int replay(const char *file, const struct options *options)
 {
-	struct player player = { .dev = NULL };
+	struct player player = { .next = UINT64_MAX, .random = options->seed };
 	struct trace trace = { .file = file };
 	int ret = EXIT_USAGE;
 
@@ -672,9 +929,10 @@ static int replay(const char *file, const struct options *options)
 		show(&player, &trace, options);
 	if (fflush(stdout) || ferror(stdout))
 		complain("cannot write: %s", strerror(errno));
-	else if (!player.failed && !player.mismatches)
+	else if (!player.failed && !player.mismatches && !player.overlaps)
 		ret = EXIT_SUCCESS;
 out:
+	end_streams(&player, &trace, false);
 	close_pools(&player);
 	devpool_close(player.dev);
 	free(player.pools);
@@ -694,12 +952,17 @@ static void print_usage(FILE *out)
 	      "  -p, --pool-per WHAT    none: one private pool for all (default);\n"
 	      "                         stream: one for each stream\n"
 	      "  -s, --scale N|1/N      multiply or divide sizes (never below 1 byte)\n"
+	      "  -S, --streams          play streams: a block is in use until some time after\n"
+	      "                         its free\n"
+	      "  -D, --delay EVENTS     with --streams: at most so many events (64)\n"
+	      "  -e, --seed NUMBER      with --streams: what the delays are drawn from (1)\n"
 	      "  -k, --keep-going       go on after a request that failed\n"
 	      "  -j, --json             print one JSON object\n"
 	      "  -h, --help             print this\n"
 	      "\n"
-	      "Exit status: 0; 1 if a request failed, a tag was lost or the device is not\n"
-	      "there; 2 for a wrong use or a trace that is not one.\n", out);
+	      "Exit status: 0; 1 if a request failed, a tag was lost, memory in use was handed\n"
+	      "out or the device is not there; 2 for a wrong use or a trace that is not one.\n",
+	      out);
 }
 
 static bool parse_scale(char *text, struct options *options)
@@ -721,6 +984,12 @@ static bool parse_pool_per(const char *text, struct options *options)
 	return options->pool_per_stream || !strcmp(text, "none");
 }
 
+/* All digits */
+static bool parse_whole(char *text, uint64_t max, uint64_t *value)
+{
+	return parse_number(&text, '\0', max, value);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct option long_options[] = {
@@ -728,15 +997,21 @@ int main(int argc, char **argv)
 		{ "check", no_argument, NULL, 'c' },
 		{ "pool-per", required_argument, NULL, 'p' },
 		{ "scale", required_argument, NULL, 's' },
+		{ "streams", no_argument, NULL, 'S' },
+		{ "delay", required_argument, NULL, 'D' },
+		{ "seed", required_argument, NULL, 'e' },
 		{ "keep-going", no_argument, NULL, 'k' },
 		{ "json", no_argument, NULL, 'j' },
 		{ "help", no_argument, NULL, 'h' },
 		{ }
 	};
-	struct options options = { .multiply = 1, .divide = 1 };
+	struct options options = {
+		.multiply = 1, .divide = 1, .delay = DEFAULT_DELAY, .seed = 1,
+	};
+	const char *for_streams = NULL;
 	int c;
 
-	while ((c = getopt_long(argc, argv, "d:cp:s:kjh", long_options, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, "d:cp:s:SD:e:kjh", long_options, NULL)) != -1) {
 		switch (c) {
 		case 'd':
 			options.device = optarg;
@@ -754,6 +1029,21 @@ int main(int argc, char **argv)
 				break;
 			complain("--scale: '%s' is neither N nor 1/N", optarg);
 			return EXIT_USAGE;
+		case 'S':
+			options.streams = true;
+			break;
+		case 'D':
+			for_streams = "--delay";
+			if (parse_whole(optarg, UINT32_MAX, &options.delay))
+				break;
+			complain("--delay: '%s' is not a number of events", optarg);
+			return EXIT_USAGE;
+		case 'e':
+			for_streams = "--seed";
+			if (parse_whole(optarg, UINT64_MAX, &options.seed))
+				break;
+			complain("--seed: '%s' is not a number", optarg);
+			return EXIT_USAGE;
 		case 'k':
 			options.keep_going = true;
 			break;
@@ -767,6 +1057,10 @@ int main(int argc, char **argv)
 			fputs("Try 'devpool-replay --help'.\n", stderr);
 			return EXIT_USAGE;
 		}
+	}
+	if (for_streams && !options.streams) {
+		complain("%s is of no use without --streams", for_streams);
+		return EXIT_USAGE;
 	}
 	if (argc - optind != 1) {
 		print_usage(stderr);

@@ -15,7 +15,7 @@ cd "$tmp" || exit 1
 export DEVPOOL_DEVICE="$tmp/none"
 number=0
 failed=0
-planned=34
+planned=41
 
 echo "TAP version 13"
 if ! [ -x "$replay" ]; then
@@ -93,6 +93,15 @@ wants 2 "--scale" "a scale of 0" --scale 0 trace.csv
 wants 2 "--scale" "a scale divided by 0" --scale 1/0 trace.csv
 wants 2 "--scale" "a scale of another kind" --scale 2/3 trace.csv
 wants 2 "--pool-per" "pools for something else" --pool-per thread trace.csv
+wants 2 "--delay" "a delay that is no number" --streams --delay 1s trace.csv
+wants 2 "--delay" "a delay above 32 bits" --streams --delay 4294967296 trace.csv
+wants 2 "--seed" "a seed that is no number" --streams --seed '' trace.csv
+wants 2 "--seed" "a seed above 64 bits" --streams --seed 18446744073709551616 trace.csv
+wants 2 "--delay is of no use" "a delay without streams" --delay 1 trace.csv
+wants 2 "--seed is of no use" "a seed without streams" --seed 1 trace.csv
+printf 'a,1,3,0\nf,1,3,0\n' >trace.csv
+wants 1 "No such file" "streams, delay and seed as large as they get" \
+	--streams --delay 4294967295 --seed 18446744073709551615 trace.csv
 printf 'a,1,3,0\na,2,3,0\n' >trace.csv
 wants 2 "too large" "sizes beyond 64 bits" --scale 9223372036854775807 trace.csv
 wants 2 "alive" "a sum beyond 64 bits" --scale 4611686018427387904 trace.csv
