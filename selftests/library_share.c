@@ -891,10 +891,9 @@ TEST_F(library, routes_that_are_not_known_are_refused)
 {
 	struct devpool_pool *pool = new_pool(self->dev);
 
-	EXPECT_EQ(-EOPNOTSUPP, devpool_route_begin(pool, 1, 0));
 	EXPECT_EQ(-EOPNOTSUPP, devpool_route_begin(pool, 3, 0));
 	EXPECT_EQ(-EINVAL, devpool_route_begin(pool, DEVPOOL_SCOPE_ALL, 1));
-	EXPECT_EQ(-EOPNOTSUPP, devpool_route_end(pool, 1, 0));
+	EXPECT_EQ(-EOPNOTSUPP, devpool_route_end(pool, 3, 0));
 	EXPECT_EQ(-EINVAL, devpool_route_end(pool, DEVPOOL_SCOPE_ALL, 1));
 	EXPECT_EQ(-ENOENT, devpool_route_end(pool, DEVPOOL_SCOPE_ALL, 0));
 	EXPECT_EQ(1, stat_of(pool).out_use_count);
@@ -1127,6 +1126,10 @@ static int zero_answer(unsigned long request, void *arg)
 		((struct devpool_pool_create *)arg)->out_pool = default_pool;
 	else if (request == DEVPOOL_IOC_POOL_GET)
 		((struct devpool_pool_get *)arg)->out_pool = default_pool;
+	else if (request == DEVPOOL_IOC_STREAM_CREATE)
+		((struct devpool_stream_create *)arg)->out_stream = 0;
+	else if (request == DEVPOOL_IOC_STREAM_SUBMIT)
+		((struct devpool_stream_submit *)arg)->out_point = 0;
 	return 0;
 }
 
@@ -1135,7 +1138,10 @@ TEST_F(library, an_answer_without_a_name_is_eproto)
 	struct devpool_pool *own = new_pool(self->dev), *pool = (void *)1;
 	struct devpool_pool_id id = { 47, 11 };
 	void *ptr = (void *)1;
+	uint64_t point = 4711;
+	uint32_t stream = 47, user;
 
+	ASSERT_EQ(0, devpool_stream_create(self->dev, 0, &user));
 	answer_instead = zero_answer;
 	lied_about = DEVPOOL_IOC_ALLOC;
 	EXPECT_EQ(-EPROTO, devpool_alloc(self->dev, 1, NULL, &ptr));
@@ -1146,7 +1152,13 @@ TEST_F(library, an_answer_without_a_name_is_eproto)
 	lied_about = DEVPOOL_IOC_POOL_GET;
 	EXPECT_EQ(-EPROTO, devpool_pool_attach(self->dev, devpool_pool_fd(own), &pool));
 	EXPECT_EQ(-EPROTO, devpool_pool_attach(NULL, devpool_pool_fd(own), &pool));
-	EXPECT_EQ(5, lies);
+	lied_about = DEVPOOL_IOC_STREAM_CREATE;
+	EXPECT_EQ(-EPROTO, devpool_stream_create(self->dev, 0, &stream));
+	lied_about = DEVPOOL_IOC_STREAM_SUBMIT;
+	EXPECT_EQ(-EPROTO, devpool_stream_submit(self->dev, user, -1, &point, NULL));
+	EXPECT_EQ(7, lies);
+	EXPECT_EQ(47, stream);
+	EXPECT_EQ(4711, point);
 	EXPECT_EQ((void *)1, ptr);
 	EXPECT_EQ((void *)1, pool);
 	EXPECT_EQ(47, id.first);
