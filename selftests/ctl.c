@@ -697,6 +697,70 @@ TEST_F(ctl, snapshot_shows_every_block)
 	EXPECT_TRUE(has(err, "needs CAP_SYS_ADMIN"));
 }
 
+TEST_F(ctl, streams_and_what_they_use_are_shown)
+{
+	struct devpool_stream_create create[2] = {
+		{ .size = sizeof(*create) }, { .size = sizeof(*create) },
+	};
+	struct devpool_stream_submit submit = { .size = sizeof(submit) };
+	struct devpool_stream_signal signal = { .size = sizeof(signal) };
+	struct devpool_record record = { .size = sizeof(record) };
+	struct devpool_alloc block;
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		ASSERT_EQ(0, ioctl(self->fd, DEVPOOL_IOC_STREAM_CREATE, &create[i]));
+		submit.stream = create[i].out_stream;
+		ASSERT_EQ(0, ioctl(self->fd, DEVPOOL_IOC_STREAM_SUBMIT, &submit));
+	}
+	/* 6 MiB that a stream has recorded, 2 MiB of another one, and these by default too */
+	record.addr = test_alloc(self->fd, self->id, 6 * MIB);
+	record.stream = create[0].out_stream;
+	ASSERT_EQ(0, ioctl(self->fd, DEVPOOL_IOC_RECORD, &record));
+	test_free(self->fd, record.addr);
+	block = test_alloc_opts(self->fd, .bytes = 2 * MIB, .pool = self->id,
+				.stream = create[1].out_stream);
+	test_free(self->fd, block.out_addr);
+	block = test_alloc_opts(self->fd, .bytes = 4 * MIB, .stream = create[1].out_stream);
+	test_free(self->fd, block.out_addr);
+
+	EXPECT_RUN(0, ROOT, "devpoolctl info --json %s", self->name);
+	EXPECT_JSON(".[0].features | contains([\"streams\", \"fences\"])");
+	EXPECT_RUN(0, ROOT, "devpoolctl pools --json %s", self->name);
+	about(".[] | select(.pool == \"%s\")", self->pool_name);
+	want(".pending == %llu", 8 * MIB);
+	want(".active == %llu", 9 * MIB);
+	want(".allocated == %llu", 3 * MIB);
+	about(".[] | select(.pool == \"0:0\")");
+	want(".pending == %llu", 4 * MIB);
+	want(".active == 0");
+	EXPECT_WANTED();
+	EXPECT_RUN(0, ROOT, "devpoolctl stats --json %s", self->name);
+	about(".[0].clients[0]");
+	want(".streams == 2");
+	want(".pending == %llu", 12 * MIB);
+	EXPECT_WANTED();
+	EXPECT_RUN(0, ROOT, "devpoolctl snapshot --json --pool=%s", self->pool_name);
+	about("map(select(.state == \"pending\"))");
+	want("map(.bytes) == [%llu]", 6 * MIB);
+	want("map(.requested) == [null]");
+	want("map(.stream) == [0]");
+	about("map(select(.state == \"cached\" and .stream == %u))", create[1].out_stream);
+	want("map(.bytes) == [%llu]", 2 * MIB);
+	EXPECT_WANTED();
+	EXPECT_RUN(0, ROOT, "devpoolctl pools %s | head -n 1 | grep -c ' PENDING '", self->name);
+	EXPECT_RUN(0, ROOT, "devpoolctl stats %s | grep -c ' PENDING .* STREAMS '", self->name);
+
+	signal.stream = create[0].out_stream;
+	signal.point = 1;
+	ASSERT_EQ(0, ioctl(self->fd, DEVPOOL_IOC_STREAM_SIGNAL, &signal));
+	EXPECT_RUN(0, ROOT, "devpoolctl pools --json %s", self->name);
+	about(".[] | select(.pool == \"%s\")", self->pool_name);
+	want(".pending == %llu", 2 * MIB);
+	want(".active == %llu", 3 * MIB);
+	EXPECT_WANTED();
+}
+
 /* More than one call tells, and more than one table is kept of */
 #define MANY 16500
 

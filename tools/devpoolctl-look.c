@@ -402,6 +402,8 @@ static void parse_field(struct found *found, const char *key, char *text)
 		[N_USE_COUNT] = "use-count",
 		[N_POOLS] = "pools",
 		[N_BLOCKS_HELD] = "blocks-held",
+		[N_STREAMS] = "streams",
+		[N_PENDING] = "pending",
 	};
 	struct object *object = &found->object;
 	uint64_t number;

@@ -165,7 +165,7 @@ static const char *feature_name(unsigned int bit, char *buf, size_t room)
 {
 	static const char * const names[] = {
 		"mmap", "huge-map", "zero", "exportable", "share", "routes", "limits", "stable",
-		"no-split", "spares", "snapshot",
+		"no-split", "spares", "snapshot", "streams", "fences",
 	};
 
 	if (bit < ARRAY_SIZE(names))
@@ -293,6 +293,9 @@ static int add_block(const struct devpool_snapshot_entry *entry, void *arg)
 	};
 	struct object *pool = get_object(&sum->world->pools, &like);
 	bool live = entry->state == DEVPOOL_BLOCK_LIVE;
+	bool pending = entry->state == DEVPOOL_BLOCK_PENDING;
+	/* What is cached for one stream is in use by that. */
+	bool in_use = pending || (entry->state == DEVPOOL_BLOCK_CACHED && entry->stream);
 
 	if (!pool->has_owner) {
 		pool->has_owner = true;
@@ -305,6 +308,8 @@ static int add_block(const struct devpool_snapshot_entry *entry, void *arg)
 	add_number(pool, N_RESIDENT, entry->bytes);
 	add_number(pool, N_ALLOCATED, live ? entry->bytes : 0);
 	add_number(pool, N_REQUESTED, live ? entry->requested : 0);
+	add_number(pool, N_ACTIVE, live || pending ? entry->bytes : 0);
+	add_number(pool, N_PENDING, in_use ? entry->bytes : 0);
 	add_number(pool, N_BLOCKS, live);
 	return 0;
 }
@@ -430,6 +435,7 @@ static const struct object_field pool_fields[] = {
 	{ { "allocated", "ALLOCATED", KIND_BYTES }, N_ALLOCATED },
 	{ { "requested", NULL, KIND_BYTES }, N_REQUESTED },
 	{ { "active", NULL, KIND_BYTES }, N_ACTIVE },
+	{ { "pending", "PENDING", KIND_BYTES }, N_PENDING },
 	{ { "spare", "SPARE", KIND_BYTES }, N_SPARE },
 	{ { "peak_resident", NULL, KIND_BYTES }, N_PEAK_RESIDENT },
 	{ { "blocks", "BLOCKS", KIND_COUNT }, N_BLOCKS },
@@ -499,10 +505,12 @@ static const struct object_field client_fields[] = {
 	{ { "allocated", "ALLOCATED", KIND_BYTES }, N_ALLOCATED },
 	{ { "requested", NULL, KIND_BYTES }, N_REQUESTED },
 	{ { "active", NULL, KIND_BYTES }, N_ACTIVE },
+	{ { "pending", "PENDING", KIND_BYTES }, N_PENDING },
 	{ { "spare", "SPARE", KIND_BYTES }, N_SPARE },
 	{ { "blocks", "BLOCKS", KIND_COUNT }, N_BLOCKS },
 	{ { "blocks_held", NULL, KIND_COUNT }, N_BLOCKS_HELD },
 	{ { "pools", "POOLS", KIND_COUNT }, N_POOLS },
+	{ { "streams", "STREAMS", KIND_COUNT }, N_STREAMS },
 	{ { "limit", "LIMIT", KIND_BYTES }, N_LIMIT },
 	{ { "pid", "PID", KIND_COUNT }, FROM_PID },
 	{ { "comm", "COMM", KIND_TEXT }, FROM_COMM },
@@ -806,6 +814,8 @@ static const char *block_state(uint32_t state, char *buf, size_t room)
 	switch (state) {
 	case DEVPOOL_BLOCK_LIVE:
 		return "live";
+	case DEVPOOL_BLOCK_PENDING:
+		return "pending";
 	case DEVPOOL_BLOCK_CACHED:
 		return "cached";
 	default:

@@ -77,6 +77,8 @@ enum number {
 	N_USE_COUNT,
 	N_POOLS,
 	N_BLOCKS_HELD,
+	N_STREAMS,
+	N_PENDING,
 	NR_NUMBERS,
 };
 
