@@ -53,6 +53,12 @@ blocks()
 	on			{ sub(/^\t/, ""); print }' "$1"
 }
 
+# Where the kernel's own headers of its drivers are: a machine need not have others.
+drm_headers()
+{
+	echo "$(dirname "$(kernel_kdir 6.12)")"/linux-headers-*-common/include/uapi
+}
+
 # compile LEAST: the code on standard input, which has at least so many functions
 compile()
 {
@@ -60,14 +66,15 @@ compile()
 	[ "$(grep -c '^}$' "$tmp/code.c")" -ge "$1" ] || { echo "it has too little code"; return 1; }
 	# Flags are words.
 	# shellcheck disable=SC2046
-	gcc -std=gnu11 -Wall -Wextra -Werror -c -o "$tmp/code.o" "$tmp/code.c" $(flags --cflags)
+	gcc -std=gnu11 -Wall -Wextra -Werror -c -o "$tmp/code.o" "$tmp/code.c" $(flags --cflags) \
+		-D__user= -idirafter "$(drm_headers)"
 }
 
 # The page names what its examples include.
 check_commands()
 {
 	{
-		sed -n 's/^    \(#include <[a-z/]*\.h>\)$/\1/p' "$PAGES/devpool.rst"
+		sed -n 's/^    \(#include <[a-z_/-]*\.h>\)$/\1/p' "$PAGES/devpool.rst" | sort -u
 		blocks "$PAGES/devpool.rst"
 	} | compile 10
 }
