@@ -208,35 +208,39 @@ static void devpool_lane_reap(struct devpool_lane *lane)
 	}
 }
 
-/* Under the stream's lock, in an interrupt maybe. */
-static void devpool_lane_notify(struct devpool_waiter *waiter)
+/* The lane has a reference on the pool until the stream's lock is free again. */
+static void *devpool_lane_tell(struct devpool_waiter *waiter)
 {
 	struct devpool_lane *lane = container_of(waiter, struct devpool_lane, waiter);
-	struct devpool_pool *pool = lane->pool;
 
-	/*
-	 * The lane has a reference until the stream's lock is free again, so the one
-	 * that is put is never the last.
-	 */
-	devpool_pool_get(pool);
-	llist_add(&lane->told, &pool->told);
+	devpool_pool_get(lane->pool);
+	llist_add(&lane->told, &lane->pool->told);
+	return lane->pool;
+}
+
+static void devpool_lane_reap_now(void *told)
+{
+	struct devpool_pool *pool = told;
+
+	devpool_pool_lock(pool);
+	devpool_pool_unlock(pool);
+	devpool_pool_put(pool);
+}
+
+/* While the lane has its reference the one that is put is never the last. */
+static void devpool_lane_queue(void *told)
+{
+	struct devpool_pool *pool = told;
+
 	if (!queue_work(devpool_reaper, &pool->reap))
 		devpool_pool_put(pool);
 }
 
-/* May sleep, no lock held. The lane is in no list, and has a reference on the pool. */
-static void devpool_lane_reap_now(struct devpool_waiter *waiter)
-{
-	struct devpool_lane *lane = container_of(waiter, struct devpool_lane, waiter);
-	struct devpool_pool *pool = lane->pool;
-
-	devpool_pool_get(pool);
-	mutex_lock(&pool->lock);
-	devpool_lane_reap(lane);
-	devpool_pool_reaped(pool);
-	devpool_pool_unlock(pool);
-	devpool_pool_put(pool);
-}
+static const struct devpool_waiter_ops devpool_lane_ops = {
+	.tell = devpool_lane_tell,
+	.reap = devpool_lane_reap_now,
+	.queue = devpool_lane_queue,
+};
 
 /**
  * devpool_pool_reap - what streams do not use any more is cached
@@ -262,11 +266,7 @@ void devpool_pool_reap(struct devpool_pool *pool)
 /* Has a reference on the pool. */
 static void devpool_pool_reap_work(struct work_struct *work)
 {
-	struct devpool_pool *pool = container_of(work, struct devpool_pool, reap);
-
-	devpool_pool_lock(pool);
-	devpool_pool_unlock(pool);
-	devpool_pool_put(pool);
+	devpool_lane_reap_now(container_of(work, struct devpool_pool, reap));
 }
 
 /**
@@ -402,8 +402,7 @@ int devpool_pool_add_lane(struct devpool_pool *pool, struct devpool_stream *stre
 		return -ENOMEM;
 	made->pool = pool;
 	made->stream = stream;
-	made->waiter.notify = devpool_lane_notify;
-	made->waiter.reap = devpool_lane_reap_now;
+	made->waiter.ops = &devpool_lane_ops;
 	INIT_LIST_HEAD(&made->pending);
 	for (i = 0; i < ARRAY_SIZE(made->guards); i++) {
 		made->guards[i].fit = RB_ROOT;

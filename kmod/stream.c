@@ -116,7 +116,13 @@ static bool devpool_waiter_is_before(struct rb_node *node, const struct rb_node 
 	       rb_entry(other, struct devpool_waiter, by_point)->point;
 }
 
-/* The next one of those whose point has signalled, which is told of it now. */
+static void *devpool_waiter_tell(struct devpool_waiter *waiter)
+{
+	waiter->state = DEVPOOL_WAITER_TOLD;
+	return waiter->ops->tell(waiter);
+}
+
+/* The next one of those whose point has signalled, off the tree. */
 static struct devpool_waiter *devpool_stream_pop(struct devpool_stream *stream)
 {
 	struct devpool_waiter *waiter = to_waiter(rb_first_cached(&stream->waiters));
@@ -125,7 +131,6 @@ static struct devpool_waiter *devpool_stream_pop(struct devpool_stream *stream)
 	if (!waiter || waiter->point > stream->signalled)
 		return NULL;
 	rb_erase_cached(&waiter->by_point, &stream->waiters);
-	waiter->state = DEVPOOL_WAITER_TOLD;
 	return waiter;
 }
 
@@ -138,7 +143,7 @@ static void devpool_stream_pass(struct devpool_stream *stream, u64 point)
 	if (point > stream->signalled)
 		WRITE_ONCE(stream->signalled, point);
 	while ((waiter = devpool_stream_pop(stream)))
-		waiter->notify(waiter);
+		waiter->ops->queue(devpool_waiter_tell(waiter));
 	/* The caller has a point, so the one that is put is never the last. */
 	kref_get(&stream->ref);
 	if (!queue_work(devpool_reaper, &stream->retire))
@@ -214,8 +219,7 @@ void devpool_stream_await(struct devpool_stream *stream, struct devpool_waiter *
 		rb_erase_cached(&waiter->by_point, &stream->waiters);
 	}
 	if (point <= stream->signalled) {
-		waiter->state = DEVPOOL_WAITER_TOLD;
-		waiter->notify(waiter);
+		waiter->ops->queue(devpool_waiter_tell(waiter));
 		goto unlock;
 	}
 	waiter->point = point;
@@ -228,18 +232,26 @@ unlock:
 /* All points up to that one have signalled, says the owner of a user stream. */
 static void devpool_stream_advance(struct devpool_stream *stream, u64 point)
 {
+	const struct devpool_waiter_ops *ops;
 	struct devpool_waiter *waiter;
+	void *told;
 
-	do {
+	for (;;) {
 		spin_lock_irq(&stream->lock);
 		if (point > stream->signalled)
 			WRITE_ONCE(stream->signalled, point);
 		waiter = devpool_stream_pop(stream);
+		if (waiter) {
+			/* It may be gone as soon as the lock is free. */
+			ops = waiter->ops;
+			told = devpool_waiter_tell(waiter);
+		}
 		spin_unlock_irq(&stream->lock);
-		if (waiter)
-			waiter->reap(waiter);
+		if (!waiter)
+			return;
+		ops->reap(told);
 		cond_resched();
-	} while (waiter);
+	}
 }
 
 /**

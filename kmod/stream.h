@@ -29,22 +29,34 @@ enum devpool_waiter_state {
 	DEVPOOL_WAITER_TOLD,
 };
 
+struct devpool_waiter;
+
+/**
+ * struct devpool_waiter_ops - what is done when a point has signalled
+ * @tell: says so to the waiter, under the stream's lock, in an interrupt maybe.
+ *	Returns something with a reference for one of the others
+ * @reap: does at once what is to be done: may sleep, no lock held
+ * @queue: has it done soon, under the stream's lock, in an interrupt maybe
+ */
+struct devpool_waiter_ops {
+	void *(*tell)(struct devpool_waiter *waiter);
+	void (*reap)(void *told);
+	void (*queue)(void *told);
+};
+
 /**
  * struct devpool_waiter - who is to be told when a point of a stream has signalled
  * @by_point: waits: in &devpool_stream.waiters
  * @point: waits: the point
  * @state: one of &enum devpool_waiter_state. From waiting to told it goes under the
  *	stream's lock, all else is the waiter's business
- * @notify: tells it, under the stream's lock, in an interrupt maybe
- * @reap: tells it where it may do at once what is to be done: may sleep, no lock
- *	held
+ * @ops: what is done then
  */
 struct devpool_waiter {
 	struct rb_node by_point;
 	u64 point;
 	enum devpool_waiter_state state;
-	void (*notify)(struct devpool_waiter *waiter);
-	void (*reap)(struct devpool_waiter *waiter);
+	const struct devpool_waiter_ops *ops;
 };
 
 /**
