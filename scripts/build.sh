@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
 #
 # Builds what the VM runs: the module for the stock kernels named, the
-# library, the tools and, with --tests, the tests. Says nothing unless
-# something fails or warns.
+# library, the tools and, with --tests, the tests, or, with --bench, what make
+# bench runs. Says nothing unless something fails or warns.
 #
-#	build.sh [--tests] [SERIES...]
+#	build.sh [--tests | --bench] [SERIES...]
 #
 # As there are two kernels, and one source tree has room for one kernel's
 # objects only, each module is built in a copy: build/RELEASE/.
@@ -13,11 +13,13 @@
 set -eu -o pipefail
 . "$(dirname "$0")/lib.sh"
 
-tests=no
-if [ "${1:-}" = --tests ]; then
-	tests=yes
-	shift
-fi
+# A target of selftests/Makefile
+selftests=
+case ${1:-} in
+--tests) selftests=all ;;
+--bench) selftests=bench ;;
+esac
+[ -z "$selftests" ] || shift
 
 quiet()
 {
@@ -75,10 +77,10 @@ flock 8
 
 for k; do
 	build_module "$k"
-	[ $tests = no ] || build_test_modules "$k"
+	[ "$selftests" != all ] || build_test_modules "$k"
 done
 # Spelt out, for OUT may stand in the environment.
 make_in -C "$TOP/lib" OUT="$TOP/build/lib"
 make_in -C "$TOP/tools" OUT="$TOP/build/tools" LIBOUT="$TOP/build/lib"
-[ $tests = no ] || make_in -C "$TOP/selftests" OUT="$TOP/build/selftests" \
-	LIBOUT="$TOP/build/lib" KSFT_DIR="$(ksft_dir)"
+[ -z "$selftests" ] || make_in -C "$TOP/selftests" OUT="$TOP/build/selftests" \
+	LIBOUT="$TOP/build/lib" KSFT_DIR="$(ksft_dir)" $selftests

@@ -12,8 +12,8 @@
 #	TRACES		a folder with traces to add to those in selftests/traces
 #
 # The table, the figures and their plots are kept in build/bench, as SERIES.txt,
-# SERIES.json and SERIES/; plots only of all benchmarks. Exit status: 0; 1 if a limit is missed or a benchmark fails; that of
-# the VM if it fails.
+# SERIES.json and SERIES/; plots only of all benchmarks. Exit status: 0; 1 if a
+# limit is missed or a benchmark fails; that of the VM if it fails.
 
 set -eu -o pipefail
 . "$(dirname "$0")/../../scripts/lib.sh"
@@ -33,7 +33,7 @@ for t in ${TESTS:-}; do
 done
 "$TOP/scripts/setup.sh" --bench
 # shellcheck disable=SC2086
-"$TOP/scripts/build.sh" --tests $KERNELS
+"$TOP/scripts/build.sh" --bench $KERNELS
 cd "$TOP"
 traces=$(mktemp -d)
 trap 'rm -rf "$traces"' EXIT
@@ -59,7 +59,7 @@ figures()
 {
 	awk -v series="$1" '
 		/^[a-z][A-Za-z0-9_.-]*( -?[0-9.]+)+$/ || /^= / { print; next }
-		sub(/^# /, series ": ") || 1 { print >"/dev/stderr" }'
+		sub(/^# /, series ": ") || 1 { print >"/dev/stderr"; fflush() }'
 }
 
 # boot SERIES NAME...: these benchmarks in a VM; 1 if one fails, ends here if the
