@@ -25,14 +25,19 @@ def table:
 		"\(limit_bar) \(limit_met)"; "\(goal_bar) \(goal_met)")
 		| map(sub("^ +"; "") | sub(" +$"; "")) | cells);
 
-def missed:
-	[.groups[] | .title as $title | .rows[] | select(.goal and .goal.met == false)
-		| "- \($title): \(.what): \(.ratio // .value | thousandths), goal \(.goal.bar)"]
-	| if . == [] then "None." else .[] end;
+def goal: "- \(.title): \(.what): ";
+def list: if . == [] then "None." else .[] end;
 
 "## Linux \(.series)", "",
 "\(header). Made by `\(.command)`: \(sums). U is \(.unit | number) instructions.", "",
 (.groups[] | "### \(.title)", "",
 	(if .text == "" then empty else .text, "" end),
 	"Figures are \(.unit).", "", (.rows | table), ""),
-"### Goals missed", "", missed
+"### Goals missed", "",
+(rows("missed"; goal_met) | map("\(goal)\(.ratio // .value | thousandths), goal \(.goal.bar)") | list), "",
+"### Goals answered", "",
+(rows("answered"; goal_met)
+	| map("\(goal)\(.ratio // .value | thousandths), goal \(.goal.bar). \(.answer)") | list), "",
+"### Not there yet", "",
+([.groups[] | .title as $title | .rows[] | select(.later) | .title = $title]
+	| map(goal + (if .goal then "goal \(.goal.bar)" else "to compare" end)) | list)

@@ -43,9 +43,10 @@ of times a loop that shares nothing is timed on one CPU and on both. A figure st
 with the quartiles; where the loop does not get 1.9 times as much out of two CPUs the figure is **void** and
 says nothing.
 
-A **limit** is kept, or `make bench` fails. A **goal** is what the module is to become: it is met or missed. A
-row with neither is there to compare. What the module does not have yet has no row: batches, the library's
-cache, streams, exports and mapping ahead. Traces that are not in `selftests/traces` come from a folder given
+A **limit** is kept, or `make bench` fails. A **goal** is what the module is to become: it is met or missed, or
+it is answered, where another measurement shows that more is out of reach. A row with neither is there to
+compare. What is not there yet, be it the thing or its benchmark, stands there without a figure, and its goal
+is for later. Traces that are not in `selftests/traces` come from a folder given
 as `TRACES`: public logs of real programs, converted to the same format. PyTorch's allocator is a model of its
 rules (`selftests/bench/torch.c`), tested against the sizes that these rules give.
 

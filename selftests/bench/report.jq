@@ -17,8 +17,10 @@
 #			the control, and whether it is void
 #	.groups[]	title, unit, text, rows[]
 #	.rows[]		name, what, and what .measured has; value is null if it
-#			was not measured; peer, times, than, ratio if compared;
-#			limit and goal: {bar, met}; met is null where it is void
+#			was not measured, and later true if it need not be yet;
+#			peer, times, than, ratio if compared; limit and goal:
+#			{bar, met}; met is null where it is void or for later;
+#			answer: what stands for a goal that is missed
 
 def trim: gsub("^[ \t]+|[ \t]+$"; "");
 
@@ -29,11 +31,14 @@ def groups:
 		if $line[:1] == "[" then
 			($line[1:-1] | split("|") | map(trim)) as $f
 			| . + [{title: $f[0], unit: $f[1], text: "", rows: []}]
+		elif $line[:1] == ">" then
+			.[-1].rows[-1].answer = ($line[1:] | trim)
 		elif $line | contains("|") then
 			($line | split("|") | map(trim)) as $f
 			| .[-1].rows += [{
-				pattern: ($f[0] | ltrimstr("?")),
+				pattern: ($f[0] | ltrimstr("?") | ltrimstr("+")),
 				optional: ($f[0] | startswith("?")),
+				later: ($f[0] | startswith("+")),
 				what: $f[1], against: $f[2], limit: $f[3], goal: $f[4]}]
 		else
 			.[-1].text += (if .[-1].text == "" then "" else " " end) + $line
@@ -92,7 +97,16 @@ def row($figures; $pattern; $name; $star):
 		+ (if $peer.peer == "" then {} else
 			{peer: $peer.peer, times: $times, than: $than, ratio: $ratio} end)
 		+ {limit: judge($pattern.limit; $x; $figure.void),
-		   goal: judge($pattern.goal; $x; $figure.void)};
+		   goal: judge($pattern.goal; $x; $figure.void)}
+		| if $pattern.answer and .goal.met == false then .answer = $pattern.answer
+		else . end;
+
+# What was not measured: a failure, unless the module does not have it yet
+def missing($pattern):
+	{name: $pattern.pattern, what: $pattern.what, value: null}
+	+ if $pattern.later then
+		{later: true, limit: null, goal: judge($pattern.goal; null; true)}
+	else {limit: {bar: "", met: false}, goal: null} end;
 
 (figures) as {figures: $figures, versions: $versions}
 | ($figures | keys_unsorted) as $names
@@ -104,8 +118,7 @@ def row($figures; $pattern; $name; $star):
 		| .rows += [$found[] | row($figures; $pattern; .name; .star)]
 		| reduce $found[] as $f (.; .said[$f.name] = true)
 		| if $found == [] and ($pattern.optional or $some == "1" | not) then
-			.rows += [{name: $pattern.pattern, what: $pattern.what, value: null,
-				limit: {bar: "", met: false}, goal: null}]
+			.rows += [missing($pattern)]
 		else . end)
 	| .groups += [$group + {rows: .rows} | select(.rows != [])])
 | {

@@ -17,7 +17,8 @@ def thousandths:
 		| "\($n / 1000 | floor | tostring).\($n % 1000 + 1000 | tostring | .[1:])" end;
 
 def figure:
-	if .value == null then "not measured"
+	if .later then "not there yet"
+	elif .value == null then "not measured"
 	elif .pairs then .value | thousandths
 	else .value | number end;
 
@@ -32,14 +33,22 @@ def verdict($yes; $no):
 def limit_bar: if .limit then .limit.bar else "" end;
 def limit_met: .limit | verdict("ok"; "FAIL");
 def goal_bar: if .goal then .goal.bar else "" end;
-def goal_met: if .void and (.goal | not) then "void" else .goal | verdict("met"; "missed") end;
+def goal_met:
+	if .void and (.goal | not) then "void"
+	elif .later then if .goal then "later" else "" end
+	elif .answer then "answered"
+	else .goal | verdict("met"; "missed") end;
 
-def count($what; $met):
-	[.groups[].rows[][$what] | select(. != null) | .met | select(. == $met)] | length;
+# Rows whose verdict on limit or goal is this word
+def rows($verdict; is):
+	[.groups[] | .title as $title | .rows[] | select(is == $verdict) | .title = $title];
+def count($verdict; is): rows($verdict; is) | length;
 
 def sums:
-	"\(count("limit"; true)) limits kept, \(count("limit"; false)) missed; " +
-	"\(count("goal"; true)) goals met, \(count("goal"; false)) missed, \(count("goal"; null)) void";
+	"\(count("ok"; limit_met)) limits kept, \(count("FAIL"; limit_met)) missed; " +
+	"\(count("met"; goal_met)) goals met, \(count("answered"; goal_met)) answered, " +
+	"\(count("missed"; goal_met)) missed, \(count("later"; goal_met)) for later, " +
+	"\([rows("void"; goal_met)[] | select(.goal)] | length) void";
 
 def header:
 	"Linux \(.kernel), devpool \(.devpool), QEMU \(.qemu)" +

@@ -16,7 +16,7 @@ trap 'exit 1' INT TERM
 cd "$tmp" || exit 1
 number=0
 failed=0
-planned=54
+planned=59
 
 echo "TAP version 13"
 if ! [ -x "$torch" ]; then
@@ -152,10 +152,14 @@ cat >rows <<'END'
 [A group | instructions]
 What it is.
 a.x	| one		|		| <= 2	| <= 1
+> Nothing is less than this.
 a.y	| another	| 2*a.x		| <= 1.5 | < 1.5
 a.none	| not there	|		|	|
 a.peer	| no peer	| a.other	| <= 1	|
 ?a.gone	| may be missing |		| = 1	|
++a.later | not there yet |		| <= 1	| <= 1
++a.now	| there by now	|		| <= 1	| <= 3
+> Not shown, for it is met.
 a.*	| the rest: *	|		| >= 4	| > 5
 t.good	| timed		|		|	| >= 1.8
 t.slow	| timed		|		|	| >= 1.8
@@ -167,6 +171,7 @@ cat >raw <<'END'
 a.x 2
 a.y 6
 a.peer 1
+a.now 2
 a.5 5
 unit.fionread 643.25
 t.good 1.9 1.8 2.0 11 1.95
@@ -180,6 +185,15 @@ is "$(judged a.y)" "true false" "a ratio is judged, not the figure"
 is "$(judged a.none)" "false -" "what was not measured fails"
 is "$(judged a.peer)" "false -" "so does what has nothing to be compared with"
 is "$(judged a.gone)" "" "what may be missing does not"
+is "$(judged a.later)" "- null" "what need not be there yet neither"
+is "$(judged a.now)" "false true" "once it is there it is judged"
+is "$(jq -c '[.groups[].rows[] | select(.answer) | .name]' json)" '["a.x"]' \
+	"an answer stands beside a goal that is missed"
+is "$(jq -r -L "$bench" -f "$bench/show.jq" json | tail -n 1)" \
+	"3 limits kept, 3 missed; 2 goals met, 1 answered, 3 missed, 1 for later, 2 void" \
+	"all that is summed up"
+is "$(jq -r -L "$bench" -f "$bench/document.jq" json | sed -n '/^### Not there/,$p' | tail -n 1)" \
+	"- A group: not there yet: goal <= 1" "and what is not there yet is named"
 is "$(judged a.5)" "true false" "a star stands for the rest"
 is "$(judged t.good)" "- true" "what was timed is judged"
 is "$(judged t.slow)" "- false" "and missed"
