@@ -6,7 +6,8 @@
 #		-f compare.jq
 #
 # The threshold is in percent. A figure that was timed has moved if its quartiles
-# lie apart as well; one that is void on either side says nothing.
+# lie apart as well; one that is void on either side says nothing. Then limits and
+# goals whose verdict is another now.
 
 include "words";
 
@@ -26,8 +27,16 @@ def only($which; $one; $other):
 	else "only in the \($which) one: \(.[:12] | join(" "))" +
 		(if length > 12 then " and \(length - 12) more" else "" end) end;
 
+# The rows of a report, each by its figure and what that is compared with
+def verdicts:
+	reduce (.groups[] | .title as $title | .rows[] | .title = $title) as $row ({};
+		.["\($row.name) \($row.peer // "")"] = $row);
+def turned($what; bar; met; $old; $new):
+	($old | met) as $was | ($new | met) as $is
+	| select($was != $is and $was != "" and $is != "")
+	| "  \($new.title): \($new.what): \($what) \($new | bar) was \($was), is \($is)";
+
 $a[0] as $old | $b[0] as $new
-| if $old.schema != $new.schema then error("the reports are of two schemas") else . end
 | ($threshold | tonumber) as $threshold
 | [$old.measured | keys[] | select($new.measured[.])
 	| {name: ., old: $old.measured[.], new: $new.measured[.]}
@@ -37,9 +46,19 @@ $a[0] as $old | $b[0] as $new
 		else (.new.value / .old.value - 1) * 100 end)] as $both
 | [$both[] | select((.change | abs) > $threshold and apart(.old; .new))]
 | sort_by(.change | -abs)
-| "old: \($old | header)", "new: \($new | header)", "",
+| ([$old.measured | to_entries[] | select(.value.void or ($new.measured[.key] // {}).void)]
+	| length) as $void
+| ($old | verdicts) as $was | ($new | verdicts) as $is
+| [$is | keys_unsorted[] | select($was[.])
+	| turned("limit"; limit_bar; limit_met; $was[.]; $is[.]),
+	  turned("goal"; goal_bar; goal_met; $was[.]; $is[.])] as $turned
+| "old: \($old | header)", "new: \($new | header)",
+	(if $old.series != $new.series then
+		"They are of two kernels: what moved need not be devpool." else empty end), "",
 	(.[] | "  " + (.name | left(44)) + (.old | figure | right(16)) + (.new | figure | right(16)) +
 		(if .change | isinfinite then "from 0" else .change | signed end | right(14))),
 	(if length > 0 then "" else empty end),
+	$turned[], (if $turned != [] then "" else empty end),
 	only("old"; $old; $new), only("new"; $new; $old),
-	"\($both | length) figures on both sides, \(length) moved by more than \($threshold) %"
+	"\($both | length) figures on both sides, \(length) moved by more than \($threshold) %" +
+		(if $void > 0 then "; \($void) void and left out" else "" end)

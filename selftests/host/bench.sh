@@ -16,7 +16,7 @@ trap 'exit 1' INT TERM
 cd "$tmp" || exit 1
 number=0
 failed=0
-planned=59
+planned=67
 
 echo "TAP version 13"
 if ! [ -x "$torch" ]; then
@@ -205,10 +205,36 @@ is "$(jq -r '"\(.schema) \(.unit) \(.versions.accelerator)"' json)" "1 643.25 so
 sed -i -e 's/^a.x .*/a.x 3/' -e 's/^a.5 .*/a.5 5.04/' -e 's/^t.good .*/t.good 2.5 1.9 3 11 1.95/' \
 	-e 's/^t.slow .*/t.slow 1.9 1.9 2 11 1.95/' -e 's/^t.void .*/t.void 9 9 9 11 1/' raw
 report new
-jq -n -r -L "$bench" --slurpfile a json --slurpfile b new --arg threshold 1 \
-	-f "$bench/compare.jq" >out
+# compare A B: what make bench-compare says
+compare()
+{
+	A=$1 B=$2 "$bench/compare.sh" 2>&1
+}
+compare json new >out
 is "$(sed -n 's/^  \([a-z.]*\) .* \([-+][0-9.]* %\)$/\1 \2/p' out | tr '\n' ' ')" \
 	"a.x +50 % t.slow +11.76 % " "what moved is said, most first, and nothing else"
+is "$(grep ' was ' out)" "  A group: one: limit <= 2 was ok, is FAIL
+  A group: another: goal < 1.5 was missed, is met
+  A group: the rest: 5: goal > 5 was missed, is met
+  A group: timed: goal >= 1.8 was missed, is met" "and which verdicts are others now"
+is "$(tail -n 1 out)" "8 figures on both sides, 2 moved by more than 1 %; 2 void and left out" \
+	"void figures are not compared"
+is "$(compare new new | tail -n 1)" \
+	"8 figures on both sides, 0 moved by more than 1 %; 2 void and left out" \
+	"a report does not differ from itself"
+sed 's/"series": "1.0"/"series": "2.0"/' json >other
+is "$(compare other json | grep -c 'They are of two kernels')" 1 "two kernels are said to be two"
+jq '.schema = 0' json >other
+is "$(compare other json; echo $?)" "devpool: the reports mean different things (.schema): \
+make the older one anew
+1" "reports that mean different things are not compared"
+is "$(compare none json; echo $?)" "devpool: none: no such report
+1" "a report that is not there is named"
+is "$(compare raw json; echo $?)" "devpool: raw: not a report of make bench
+1" "so is a file that is none"
+is "$(compare '' json; echo $?)" "devpool: which reports? make bench-compare A=old.json B=new.json; \
+make bench leaves them in build/bench
+1" "and one that was not given"
 
 if [ $number -ne $planned ]; then
 	echo "Bail out! $number of $planned tests were run"
