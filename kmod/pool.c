@@ -146,6 +146,14 @@ static void devpool_pool_take_spares(struct devpool_pool *pool, unsigned long nr
 		list_move_tail(pool->spares.next, chunks);
 }
 
+/* So many chunks are on their way no more. */
+static void devpool_pool_have_left(struct devpool_pool *pool, unsigned long nr)
+{
+	lockdep_assert_held(&pool->lock);
+	pool->nr_leaving -= nr;
+	wake_up_all(&pool->flushed);
+}
+
 /*
  * Gives up to @max_spare spare chunks back, then up to @max returnable ones, some
  * at a time. Lets go of the pool's lock.
@@ -183,7 +191,7 @@ static unsigned long devpool_pool_flush(struct devpool_pool *pool, u64 max_spare
 		cond_resched();
 
 		mutex_lock(&pool->lock);
-		pool->nr_leaving -= spares + nr;
+		devpool_pool_have_left(pool, spares + nr);
 		flushed += spares + nr;
 	}
 	if (flushed) {
@@ -1617,6 +1625,14 @@ int devpool_pool_empty(struct devpool_pool *pool, u32 flags, s64 timeout, u64 ke
 		/* What went back by itself meanwhile. */
 		flushed += pool->nr_flushed - before;
 	}
+	/* What somebody else is giving back meanwhile is told of as given back. */
+	while (emptied && !pool->use_count && pool->nr_leaving &&
+	       !fatal_signal_pending(current)) {
+		mutex_unlock(&pool->lock);
+		wait_event_killable(pool->flushed, !data_race(pool->nr_leaving));
+		devpool_pool_lock(pool);
+		devpool_pool_settle(pool);
+	}
 	if (emptied) {
 		emptied->freed += (u64)flushed << pool->device->chunk_shift;
 		devpool_pool_report(pool, emptied);
@@ -1653,7 +1669,7 @@ u64 devpool_pool_reclaim(struct devpool_pool *pool, u64 nr, struct list_head *ch
 				  part);
 		pool->nr_leaving += part;
 		devpool_pool_take_out(pool, pool->arenas, part, chunks);
-		pool->nr_leaving -= part;
+		devpool_pool_have_left(pool, part);
 		taken += part;
 	}
 	if (taken) {

@@ -386,8 +386,7 @@ struct devpool_hold {
  * @nr_leaving: chunks on their way from here to the device
  * @spares: chunks behind no address
  * @nr_flushed: chunks that it has given back, ever
- * @flushed: waits for an arena's pieces to stop leaving, and for streams to stop using
- *	something
+ * @flushed: waits for chunks to have left, and for streams to stop using something
  * @members: all &struct devpool_member
  * @lanes: the &struct devpool_lane of streams that it has to do with
  * @recent_lane: the one that a request was last for, a hint
