@@ -1,13 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# Replays every trace in $TRACES three times:
+# Replays every trace in $TRACES four times:
 #
 #	at full size, on a device without memory: how much more than what was
 #	live at once was resident
 #	again, on a device that is hardly larger than that: no request may fail
 #	divided until it fits into real memory: every page is tagged, and the
 #	tag verified before the free
+#	the same with its streams, which go on using what is freed: no memory goes to
+#	another stream, or is changed, before they are done
 #
 # Loads $DEVPOOL_KO anew for each, and with $DEVPOOL_PARAMS at the end.
 
@@ -84,12 +86,23 @@ contents()
 	[ "$(get failed)" = 0 ] && [ "$(get damaged)" = 0 ]
 }
 
+# streams PEAK FILE: the same, with work that is done later
+streams()
+{
+	local scale=$((($1 + MEMORY / 2 - 1) / (MEMORY / 2)))
+
+	load "sysmem=$((MEMORY + (32 << 20)))" &&
+		replay --check --streams --delay 200 --scale "1/$scale" "$2" || return
+	[ "$(get failed)" = 0 ] && [ "$(get damaged)" = 0 ] && [ "$(get overlaps)" = 0 ] &&
+		[ "$(get points)" -gt 0 ]
+}
+
 set -- "$TRACES"/*.csv
 if [ ! -e "$1" ]; then
 	echo "1..0 # SKIP no traces"
 	exit 4
 fi
-echo "1..$(($# * 3))"
+echo "1..$(($# * 4))"
 for file; do
 	name=${file##*/}
 	name=${name%.csv}
@@ -102,6 +115,7 @@ for file; do
 	peak=$(($(get peak_live) / scale))
 	result "$name: in $room permille of live" tight $room $scale "$file"
 	result "$name: contents" contents $peak "$file"
+	result "$name: streams" streams $peak "$file"
 done
 load "$DEVPOOL_PARAMS"
 [ $failed = 0 ]
