@@ -27,7 +27,8 @@
  * takes what is missing as zero and answers only what there is room for.
  *
  * Inputs have plain names. Outputs have names that begin with ``out_``; what
- * is in them on entry is ignored. Every bit of flags and every reserved member
+ * is in them on entry is ignored, and what is in them after a call that failed
+ * means nothing. Every bit of flags and every reserved member
  * that is not described must be 0. A member whose feature this device does not
  * have (&struct devpool_info.out_features) must be 0 as well.
  *
