@@ -59,7 +59,7 @@ DEBUG_PACKAGES=(gcovr)
 [ "${1:-}" != --bench ] || PACKAGES+=(gnuplot-nox)
 
 # What is taken out of the kernel's source package: the harness of the tests,
-# and what make lint and make docs run.
+# headers that C libraries leave out, and what make lint and make docs run.
 SOURCE=linux-source-6.12
 SOURCE_FILES=(
 	tools/testing/selftests/kselftest_harness.h
@@ -67,6 +67,9 @@ SOURCE_FILES=(
 	tools/testing/selftests/run_kselftest.sh
 	tools/testing/selftests/lib.mk
 	tools/testing/selftests/kselftest
+	include/uapi/drm/drm.h
+	include/uapi/drm/drm_mode.h
+	include/uapi/drm/vgem_drm.h
 	scripts/checkpatch.pl
 	scripts/spelling.txt
 	scripts/const_structs.checkpatch
@@ -127,7 +130,9 @@ missing_files()
 	for k in $KERNELS; do
 		cached "$k" || echo "kernel $k"
 	done
-	[ -e "$CACHE/source/release" ] || echo "files of $SOURCE"
+	for k in release "${SOURCE_FILES[@]}"; do
+		[ -e "$CACHE/source/$k" ] || { echo "files of $SOURCE"; break; }
+	done
 }
 
 apt_update()

@@ -10,6 +10,7 @@
 #	TESTS		only these, by name: programs, scripts, host tests
 #	ARGS		for the test programs, e.g. '-t NAME'
 #	PARAMS		the module's parameters
+#	MODULES		modules of the stock kernel to load first; vgem, for its fences
 #	TRACES		a folder with traces to add to those in selftests/traces
 #	NO_SKIP=yes	a skipped test has failed
 #
@@ -30,6 +31,7 @@ fi
 export KERNELS
 # Two devices of memory, one of them small enough to fill up, and one of none.
 PARAMS=${PARAMS-sysmem=256M,64M null=64T}
+export MODULES=${MODULES-vgem}
 RESULTS=$TOP/build/results
 SELF=$TOP/selftests
 HOST=$SELF/host
