@@ -859,6 +859,202 @@ static inline const char *devpool_fdinfo(int fd, const char *name)
 	_number;								\
 })
 
+/* Streams */
+
+static inline int devpool_stream_create_raw(int fd, __u32 flags, __u32 *stream)
+{
+	struct devpool_stream_create cmd = {
+		.size = sizeof(cmd),
+		.flags = flags,
+		.out_stream = (__u32)POISON,
+	};
+	int ret = devpool_raw(fd, DEVPOOL_IOC_STREAM_CREATE, &cmd);
+
+	*stream = cmd.out_stream;
+	return ret;
+}
+
+static inline int devpool_stream_destroy_raw(int fd, __u32 stream)
+{
+	struct devpool_stream_destroy cmd = { .size = sizeof(cmd), .stream = stream };
+
+	return devpool_raw(fd, DEVPOOL_IOC_STREAM_DESTROY, &cmd);
+}
+
+/* What is asked for is in the struct; so is the answer. */
+static inline int devpool_stream_submit_raw(int fd, struct devpool_stream_submit *cmd)
+{
+	cmd->size = sizeof(*cmd);
+	cmd->out_point = POISON;
+	cmd->out_fence = (__s32)POISON;
+	return devpool_raw(fd, DEVPOOL_IOC_STREAM_SUBMIT, cmd);
+}
+
+static inline int devpool_stream_signal_raw(int fd, __u32 stream, __u64 point)
+{
+	struct devpool_stream_signal cmd = {
+		.size = sizeof(cmd),
+		.stream = stream,
+		.point = point,
+	};
+
+	return devpool_raw(fd, DEVPOOL_IOC_STREAM_SIGNAL, &cmd);
+}
+
+static inline int devpool_record_raw(int fd, __u64 addr, __u32 stream)
+{
+	struct devpool_record cmd = { .size = sizeof(cmd), .addr = addr, .stream = stream };
+
+	return devpool_raw(fd, DEVPOOL_IOC_RECORD, &cmd);
+}
+
+/* ROUTE_BEGIN and ROUTE_END of a stream */
+static inline int devpool_route_stream_raw(int fd, unsigned long ioc,
+					   struct devpool_pool_id pool, __u32 stream)
+{
+	struct devpool_route_begin cmd = {
+		.size = sizeof(cmd),
+		.pool = pool,
+		.scope = DEVPOOL_SCOPE_STREAM,
+		.stream = stream,
+	};
+
+	static_assert(sizeof(cmd) == sizeof(struct devpool_route_end), "the same");
+	return devpool_raw(fd, ioc, &cmd);
+}
+
+static inline int devpool_empty_until_raw(int fd, struct devpool_pool_id pool, __u32 flags,
+					  __u64 keep, __s64 timeout,
+					  struct devpool_empty_cache *cmd)
+{
+	memset(cmd, POISON_BYTE, sizeof(*cmd));
+	cmd->size = sizeof(*cmd);
+	cmd->flags = flags;
+	cmd->pool = pool;
+	cmd->timeout = timeout;
+	cmd->keep = keep;
+	cmd->__reserved = 0;
+	return devpool_raw(fd, DEVPOOL_IOC_EMPTY_CACHE, cmd);
+}
+
+/* Its number */
+#define test_stream(fd, flags)							\
+({										\
+	__u32 _stream;								\
+										\
+	ASSERT_EQ(0, devpool_stream_create_raw(fd, flags, &_stream));		\
+	ASSERT_NE(0, _stream);							\
+	ASSERT_NE((__u32)POISON, _stream);					\
+	_stream;								\
+})
+
+#define test_err_stream(err, fd, flags)						\
+({										\
+	__u32 _stream;								\
+										\
+	EXPECT_EQ(-(err), devpool_stream_create_raw(fd, flags, &_stream));	\
+	EXPECT_EQ((__u32)POISON, _stream);					\
+})
+
+#define test_stream_destroy(fd, stream)						\
+	ASSERT_EQ(0, devpool_stream_destroy_raw(fd, stream))
+
+#define test_err_stream_destroy(err, fd, stream)				\
+	EXPECT_EQ(-(err), devpool_stream_destroy_raw(fd, stream))
+
+/* The command with its answer; what is asked for as .member = value */
+#define test_submit_opts(fd, ...)						\
+({										\
+	struct devpool_stream_submit _cmd = { __VA_ARGS__ };			\
+										\
+	ASSERT_EQ(0, devpool_stream_submit_raw(fd, &_cmd));			\
+	ASSERT_NE(0, _cmd.out_point);						\
+	ASSERT_NE(POISON, _cmd.out_point);					\
+	if (_cmd.flags & DEVPOOL_SUBMIT_FENCE_OUT) {				\
+		ASSERT_LE(0, _cmd.out_fence);					\
+	} else {								\
+		ASSERT_EQ(-1, _cmd.out_fence);					\
+	}									\
+	_cmd;									\
+})
+
+/* The point, of a user stream */
+#define test_submit(fd, on)							\
+({										\
+	__u64 _point = test_submit_opts(fd, .stream = on).out_point;		\
+										\
+	_point;									\
+})
+
+#define test_err_submit(err, fd, ...)						\
+({										\
+	struct devpool_stream_submit _cmd = { __VA_ARGS__ };			\
+										\
+	EXPECT_EQ(-(err), devpool_stream_submit_raw(fd, &_cmd));		\
+	EXPECT_EQ(POISON, _cmd.out_point);					\
+	EXPECT_EQ((__s32)POISON, _cmd.out_fence);				\
+})
+
+#define test_signal(fd, stream, point)						\
+	ASSERT_EQ(0, devpool_stream_signal_raw(fd, stream, point))
+
+#define test_err_signal(err, fd, stream, point)					\
+	EXPECT_EQ(-(err), devpool_stream_signal_raw(fd, stream, point))
+
+#define test_record(fd, addr, stream) ASSERT_EQ(0, devpool_record_raw(fd, addr, stream))
+
+#define test_err_record(err, fd, addr, stream)					\
+	EXPECT_EQ(-(err), devpool_record_raw(fd, addr, stream))
+
+/* The block's address */
+#define test_alloc_on(fd, from, size, on)					\
+({										\
+	__u64 _addr = test_alloc_opts(fd, .pool = from, .bytes = size,		\
+				      .stream = on).out_addr;			\
+										\
+	_addr;									\
+})
+
+#define test_err_alloc_on(err, fd, from, size, on)				\
+	test_err_alloc_opts(err, fd, .pool = from, .bytes = size, .stream = on)
+
+#define test_route_stream_begin(fd, pool, stream)				\
+	ASSERT_EQ(0, devpool_route_stream_raw(fd, DEVPOOL_IOC_ROUTE_BEGIN, pool, stream))
+
+#define test_err_route_stream_begin(err, fd, pool, stream)			\
+	EXPECT_EQ(-(err), devpool_route_stream_raw(fd, DEVPOOL_IOC_ROUTE_BEGIN,	\
+						   pool, stream))
+
+#define test_route_stream_end(fd, pool, stream)					\
+	ASSERT_EQ(0, devpool_route_stream_raw(fd, DEVPOOL_IOC_ROUTE_END, pool, stream))
+
+#define test_err_route_stream_end(err, fd, pool, stream)			\
+	EXPECT_EQ(-(err), devpool_route_stream_raw(fd, DEVPOOL_IOC_ROUTE_END,	\
+						   pool, stream))
+
+/* EMPTY_CACHE that waits */
+#define test_empty_until(fd, pool, flags, keep, timeout)			\
+({										\
+	struct devpool_empty_cache _cmd;					\
+										\
+	ASSERT_EQ(0, devpool_empty_until_raw(fd, pool, flags, keep, timeout,	\
+					     &_cmd));				\
+	_cmd;									\
+})
+
+/* Bytes of blocks that are pending */
+static inline __u64 devpool_pending_of(const struct devpool_pool_stat *stat)
+{
+	return stat->out_active.current - stat->out_allocated.current;
+}
+
+#define test_pending(fd, pool)							\
+({										\
+	struct devpool_pool_stat _of = test_pool_stat(fd, pool);		\
+										\
+	devpool_pending_of(&_of);						\
+})
+
 /* From here on this thread cannot do what only an administrator may. */
 static inline int test_drop_admin(void)
 {
