@@ -108,9 +108,9 @@ static struct devpool_lane *devpool_block_lane(const struct devpool_block *block
 
 static void devpool_lane_free(struct devpool_lane *lane)
 {
-	spin_lock_irq(&lane->stream->lock);
+	spin_lock(&lane->stream->lock);
 	list_del(&lane->link);
-	spin_unlock_irq(&lane->stream->lock);
+	spin_unlock(&lane->stream->lock);
 	devpool_stream_put(lane->stream);
 	kfree(lane);
 }
@@ -310,7 +310,7 @@ void devpool_lanes_end(struct devpool_stream *stream)
 	struct devpool_pool *pool;
 
 	for (;;) {
-		spin_lock_irq(&stream->lock);
+		spin_lock(&stream->lock);
 		lane = list_first_entry_or_null(&stream->lanes, struct devpool_lane, link);
 		if (lane) {
 			/* Each is looked at once. */
@@ -319,7 +319,7 @@ void devpool_lanes_end(struct devpool_stream *stream)
 			if (!kref_get_unless_zero(&pool->ref))
 				pool = NULL;
 		}
-		spin_unlock_irq(&stream->lock);
+		spin_unlock(&stream->lock);
 		if (!lane)
 			return;
 		if (!pool)
@@ -413,9 +413,9 @@ int devpool_pool_add_lane(struct devpool_pool *pool, struct devpool_stream *stre
 		return 0;
 	}
 	kref_get(&stream->ref);
-	spin_lock_irq(&stream->lock);
+	spin_lock(&stream->lock);
 	list_add(&made->link, &stream->lanes);
-	spin_unlock_irq(&stream->lock);
+	spin_unlock(&stream->lock);
 	return 0;
 }
 

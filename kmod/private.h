@@ -16,7 +16,7 @@
  *	      devpool_device.lock
  *	      devpool_supply.lock
  *	      xa_lock of any xarray here
- *	      devpool_stream.lock	interrupt-safe; under the locks of fences
+ *	      devpool_stream.lock
  *
  * Those from devpool_client.lock on are innermost, each of them taken alone.
  * No two pools' locks are ever held together. Nothing but the mapping's lock is

@@ -4,8 +4,13 @@
  *
  * All that a stream says is two numbers: the last point that was submitted and the
  * last one that has signalled. SIGNAL moves the latter on a user stream. On a fenced
- * one every point is a node of a fence chain, which signals after all before it, and
- * its callback does the same.
+ * one every point is a node of a fence chain, which signals after all before it.
+ *
+ * Of the points of a fenced stream only the first one has a callback. A chain's node
+ * that is waited for looks at all before it when its own fence has signalled, in an
+ * interrupt: if all were waited for, one fence behind them all would cost the square
+ * of their number there. The worker, that finds the first one signalled, goes on to
+ * the next, and looks at each once.
  *
  * A point that is open holds the module, so that neither its callback nor what it
  * protects outlives that. Callbacks run under the locks of other drivers, and only
@@ -35,7 +40,6 @@ struct workqueue_struct *devpool_reaper;
  * @link: in &devpool_stream.points
  * @stream: the stream, with a reference
  * @number: number of the point
- * @armed: its callback is set, so that nobody else uses the point any more
  * @fence: its node of the chain, with a reference
  * @callback: on @fence
  */
@@ -43,7 +47,6 @@ struct devpool_point {
 	struct list_head link;
 	struct devpool_stream *stream;
 	u64 number;
-	bool armed;
 	struct dma_fence *fence;
 	struct dma_fence_cb callback;
 };
@@ -64,45 +67,6 @@ static void devpool_stream_free(struct kref *ref)
 void devpool_stream_put(struct devpool_stream *stream)
 {
 	kref_put(&stream->ref, devpool_stream_free);
-}
-
-/* The first point, if it has signalled and can go; then it is off the list. */
-static struct devpool_point *devpool_stream_pop_point(struct devpool_stream *stream)
-{
-	struct devpool_point *point;
-
-	spin_lock_irq(&stream->lock);
-	point = list_first_entry_or_null(&stream->points, struct devpool_point, link);
-	if (point && point->armed && point->number <= stream->signalled) {
-		list_del(&point->link);
-		/* Which comes after it need not wait for it. */
-		if (stream->last == point->fence)
-			stream->last = NULL;
-	} else {
-		point = NULL;
-	}
-	spin_unlock_irq(&stream->lock);
-	return point;
-}
-
-/* Lets go of what points hold that have signalled. Has a reference on the stream. */
-static void devpool_stream_retire(struct work_struct *work)
-{
-	struct devpool_stream *stream;
-	struct devpool_point *point;
-
-	stream = container_of(work, struct devpool_stream, retire);
-	while ((point = devpool_stream_pop_point(stream))) {
-		/* Takes the lock under which the callback may be running still. */
-		dma_fence_remove_callback(point->fence, &point->callback);
-		dma_fence_put(point->fence);
-		devpool_stream_put(stream);
-		kfree(point);
-		/* This code stays: module exit waits for it. */
-		module_put(THIS_MODULE);
-		cond_resched();
-	}
-	devpool_stream_put(stream);
 }
 
 static struct devpool_waiter *to_waiter(struct rb_node *node)
@@ -134,48 +98,74 @@ static struct devpool_waiter *devpool_stream_pop(struct devpool_stream *stream)
 	return waiter;
 }
 
-/* A point of a fenced stream has signalled, and with it all before. */
-static void devpool_stream_pass(struct devpool_stream *stream, u64 point)
+/* A point of a fenced stream has signalled, and with it all before. It goes. */
+static void devpool_stream_retire(struct devpool_stream *stream, struct devpool_point *point)
 {
 	struct devpool_waiter *waiter;
 
-	lockdep_assert_held(&stream->lock);
-	if (point > stream->signalled)
-		WRITE_ONCE(stream->signalled, point);
+	spin_lock(&stream->lock);
+	list_del(&point->link);
+	/* Which comes after it need not wait for it. */
+	if (stream->last == point->fence)
+		stream->last = NULL;
+	WRITE_ONCE(stream->signalled, point->number);
 	while ((waiter = devpool_stream_pop(stream)))
 		waiter->ops->queue(devpool_waiter_tell(waiter));
-	/* The caller has a point, so the one that is put is never the last. */
-	kref_get(&stream->ref);
-	if (!queue_work(devpool_reaper, &stream->retire))
-		devpool_stream_put(stream);
+	spin_unlock(&stream->lock);
+
+	/* Takes the lock under which the callback may be running still. */
+	dma_fence_remove_callback(point->fence, &point->callback);
+	dma_fence_put(point->fence);
+	devpool_stream_put(stream);
+	kfree(point);
+	/* This code stays: the caller has a file, or module exit waits for it. */
+	module_put(THIS_MODULE);
 }
 
 /* Under the locks of others, and in an interrupt maybe. */
 static void devpool_point_signalled(struct dma_fence *fence, struct dma_fence_cb *callback)
 {
 	struct devpool_point *point = container_of(callback, struct devpool_point, callback);
-	struct devpool_stream *stream = point->stream;
-	unsigned long flags;
 
-	spin_lock_irqsave(&stream->lock, flags);
-	devpool_stream_pass(stream, point->number);
-	spin_unlock_irqrestore(&stream->lock, flags);
+	/* The point has a reference on the stream until the work is done. */
+	queue_work(devpool_reaper, &point->stream->watch);
 }
 
-/* Has the point's callback called when it signals, or does now what that does. */
-static void devpool_point_arm(struct devpool_point *point)
+/*
+ * Retires the points that have signalled, and has the work queued when the first of
+ * the others does. There is one at a time who does this, or that work. The caller has
+ * a reference on the stream.
+ */
+static void devpool_stream_watch(struct devpool_stream *stream)
 {
-	struct devpool_stream *stream = point->stream;
-	bool signalled;
+	struct devpool_point *point;
 
-	/* The point stays, since it is not armed. */
-	signalled = dma_fence_add_callback(point->fence, &point->callback,
-					   devpool_point_signalled);
-	spin_lock_irq(&stream->lock);
-	point->armed = true;
-	if (signalled || point->number <= stream->signalled)
-		devpool_stream_pass(stream, point->number);
-	spin_unlock_irq(&stream->lock);
+	for (;;) {
+		spin_lock(&stream->lock);
+		point = list_first_entry_or_null(&stream->points, struct devpool_point,
+						 link);
+		if (!point)
+			stream->watched = false;
+		spin_unlock(&stream->lock);
+		if (!point)
+			return;
+		if (!dma_fence_add_callback(point->fence, &point->callback,
+					    devpool_point_signalled))
+			return;
+		devpool_stream_retire(stream, point);
+		cond_resched();
+	}
+}
+
+static void devpool_stream_watch_work(struct work_struct *work)
+{
+	struct devpool_stream *stream = container_of(work, struct devpool_stream, watch);
+
+	kref_get(&stream->ref);
+	devpool_stream_retire(stream, list_first_entry(&stream->points,
+						       struct devpool_point, link));
+	devpool_stream_watch(stream);
+	devpool_stream_put(stream);
 }
 
 /**
@@ -191,9 +181,9 @@ u64 devpool_stream_signalled(struct devpool_stream *stream)
 {
 	u64 signalled;
 
-	spin_lock_irq(&stream->lock);
+	spin_lock(&stream->lock);
 	signalled = stream->signalled;
-	spin_unlock_irq(&stream->lock);
+	spin_unlock(&stream->lock);
 	return signalled;
 }
 
@@ -210,7 +200,7 @@ u64 devpool_stream_signalled(struct devpool_stream *stream)
 void devpool_stream_await(struct devpool_stream *stream, struct devpool_waiter *waiter,
 			  u64 point)
 {
-	spin_lock_irq(&stream->lock);
+	spin_lock(&stream->lock);
 	if (waiter->state == DEVPOOL_WAITER_TOLD)
 		goto unlock;
 	if (waiter->state == DEVPOOL_WAITER_WAITS) {
@@ -226,7 +216,7 @@ void devpool_stream_await(struct devpool_stream *stream, struct devpool_waiter *
 	waiter->state = DEVPOOL_WAITER_WAITS;
 	rb_add_cached(&waiter->by_point, &stream->waiters, devpool_waiter_is_before);
 unlock:
-	spin_unlock_irq(&stream->lock);
+	spin_unlock(&stream->lock);
 }
 
 /* All points up to that one have signalled, says the owner of a user stream. */
@@ -237,7 +227,7 @@ static void devpool_stream_advance(struct devpool_stream *stream, u64 point)
 	void *told;
 
 	for (;;) {
-		spin_lock_irq(&stream->lock);
+		spin_lock(&stream->lock);
 		if (point > stream->signalled)
 			WRITE_ONCE(stream->signalled, point);
 		waiter = devpool_stream_pop(stream);
@@ -246,7 +236,7 @@ static void devpool_stream_advance(struct devpool_stream *stream, u64 point)
 			ops = waiter->ops;
 			told = devpool_waiter_tell(waiter);
 		}
-		spin_unlock_irq(&stream->lock);
+		spin_unlock(&stream->lock);
 		if (!waiter)
 			return;
 		ops->reap(told);
@@ -275,7 +265,7 @@ struct devpool_stream *devpool_stream_create(const void *owner, u32 flags)
 	spin_lock_init(&stream->lock);
 	stream->waiters = RB_ROOT_CACHED;
 	INIT_LIST_HEAD(&stream->points);
-	INIT_WORK(&stream->retire, devpool_stream_retire);
+	INIT_WORK(&stream->watch, devpool_stream_watch_work);
 	INIT_LIST_HEAD(&stream->lanes);
 	return stream;
 }
@@ -292,10 +282,10 @@ void devpool_stream_end(struct devpool_stream *stream)
 {
 	u64 last;
 
-	spin_lock_irq(&stream->lock);
+	spin_lock(&stream->lock);
 	WRITE_ONCE(stream->ended, true);
 	last = stream->submitted;
-	spin_unlock_irq(&stream->lock);
+	spin_unlock(&stream->lock);
 	if (!stream->fenced)
 		devpool_stream_advance(stream, last);
 }
@@ -314,12 +304,12 @@ int devpool_stream_signal(struct devpool_stream *stream, u64 point)
 
 	if (stream->fenced)
 		return -EINVAL;
-	spin_lock_irq(&stream->lock);
+	spin_lock(&stream->lock);
 	if (point <= stream->signalled || point > stream->submitted)
 		err = -EINVAL;
 	else
 		WRITE_ONCE(stream->signalled, point);
-	spin_unlock_irq(&stream->lock);
+	spin_unlock(&stream->lock);
 	if (!err)
 		devpool_stream_advance(stream, point);
 	return err;
@@ -437,14 +427,14 @@ int devpool_submission_prepare(struct devpool_submission *submission)
 	struct dma_fence *last;
 	int err = 0;
 
-	spin_lock_irq(&stream->lock);
+	spin_lock(&stream->lock);
 	submission->number = stream->submitted + 1;
 	if (stream->ended)
 		err = -ENOENT;
 	else if (stream->submitted - stream->signalled >= devpool_max_points)
 		err = -EDQUOT;
 	last = dma_fence_get(stream->last);
-	spin_unlock_irq(&stream->lock);
+	spin_unlock(&stream->lock);
 	if (err || !stream->fenced)
 		goto put_last;
 
@@ -480,15 +470,14 @@ bool devpool_submission_commit(struct devpool_submission *submission)
 {
 	struct devpool_stream *stream = submission->stream;
 	struct devpool_point *point = submission->point;
-	bool first;
+	bool first, watches = false;
 
 	if (point) {
 		point->stream = stream;
 		point->number = submission->number;
-		point->armed = false;
 		point->fence = submission->fence;
 	}
-	spin_lock_irq(&stream->lock);
+	spin_lock(&stream->lock);
 	first = !stream->ended && submission->number == stream->submitted + 1;
 	if (first) {
 		WRITE_ONCE(stream->submitted, submission->number);
@@ -498,9 +487,11 @@ bool devpool_submission_commit(struct devpool_submission *submission)
 			list_add_tail(&point->link, &stream->points);
 			/* Its point has the reference. */
 			stream->last = point->fence;
+			watches = !stream->watched;
+			stream->watched = true;
 		}
 	}
-	spin_unlock_irq(&stream->lock);
+	spin_unlock(&stream->lock);
 	if (!first) {
 		devpool_submission_drop(submission);
 		return false;
@@ -508,8 +499,8 @@ bool devpool_submission_commit(struct devpool_submission *submission)
 	if (submission->out_file)
 		fd_install(submission->out_fd, submission->out_file->file);
 	dma_fence_put(submission->in_fence);
-	if (point)
-		devpool_point_arm(point);
+	if (watches)
+		devpool_stream_watch(stream);
 	return true;
 }
 

@@ -33,10 +33,10 @@ struct devpool_waiter;
 
 /**
  * struct devpool_waiter_ops - what is done when a point has signalled
- * @tell: says so to the waiter, under the stream's lock, in an interrupt maybe.
+ * @tell: says so to the waiter, under the stream's lock.
  *	Returns something with a reference for one of the others
  * @reap: does at once what is to be done: may sleep, no lock held
- * @queue: has it done soon, under the stream's lock, in an interrupt maybe
+ * @queue: has it done soon, under the stream's lock
  */
 struct devpool_waiter_ops {
 	void *(*tell)(struct devpool_waiter *waiter);
@@ -65,14 +65,15 @@ struct devpool_waiter {
  * @owner: its client; nothing but a name, which is good until the stream has ended
  * @number: what its client calls it; 0 until it can be found
  * @fenced: fences complete its points
- * @lock: protects all below; taken in interrupts, under the locks of fences
+ * @lock: protects all below
  * @ended: nobody submits to it any more
  * @submitted: the last point; may be read without the lock, as may
  * @signalled: the last point that has signalled, at most @submitted
  * @waiters: who is to be told, by point
  * @points: fenced: the &struct devpool_point that may be open, in order
  * @last: fenced: the last of these
- * @retire: fenced: drops those that are not open any more
+ * @watched: fenced: somebody looks after the first of these, or @watch will
+ * @watch: fenced: goes on when the first of these has signalled
  * @lanes: the &struct devpool_lane of pools that it has to do with
  * @rcu: look-ups by RCU readers
  */
@@ -89,7 +90,8 @@ struct devpool_stream {
 	struct rb_root_cached waiters;
 	struct list_head points;
 	struct dma_fence *last;
-	struct work_struct retire;
+	bool watched;
+	struct work_struct watch;
 	struct list_head lanes;
 	struct rcu_head rcu;
 };
