@@ -1656,7 +1656,7 @@ struct random_block {
 /* Any mixture of all this, the seed printed */
 TEST_F_TIMEOUT(zero, A14_random_steps, 120)
 {
-	unsigned int steps = test_env("DEVPOOL_STEPS", 3000) / 2;
+	unsigned int steps = test_env("DEVPOOL_STEPS", test_times(3000)) / 2;
 	struct random_block block[40], *b;
 	__u64 random = test_seed();
 	unsigned int zeroed = 0;

@@ -44,6 +44,12 @@ static inline unsigned int test_slow(void)
 	return text ? atoi(text) : 1;
 }
 
+/* How often something is done that stock kernels do so many times */
+static inline unsigned int test_times(unsigned int times)
+{
+	return (times + test_slow() - 1) / test_slow();
+}
+
 /* So is the harness's timeout for a test. */
 #define alarm(seconds) alarm((seconds) * test_slow())
 #include "kselftest_harness.h"

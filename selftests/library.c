@@ -704,37 +704,37 @@ TEST_F(library, pool_close_unmaps_at_once)
 
 TEST_F(library, many_pools_are_told_apart)
 {
-	enum { POOLS = 500 };
-	struct devpool_pool *pool[POOLS];
+	int pools = test_times(500);
+	struct devpool_pool *pool[pools];
 	struct devpool *dev = open_null();
-	uint64_t addr[POOLS];
+	uint64_t addr[pools];
 	struct devpool_result result;
 	int i, before = mappings();
 	__u64 random = test_seed();
-	char *p[POOLS];
+	char *p[pools];
 	void *back;
 
-	for (i = 0; i < POOLS; i++) {
+	for (i = 0; i < pools; i++) {
 		pool[i] = new_pool(dev);
 		/* So that their places follow no rule. */
 		p[i] = new_block(pool[i], 1 + (test_random(&random) >> 20) % GIB);
 		addr[i] = addr_of(dev, p[i]);
 	}
-	EXPECT_EQ(before + POOLS, mappings());
-	for (i = 0; i < POOLS; i += 3) {
+	EXPECT_EQ(before + pools, mappings());
+	for (i = 0; i < pools; i += 3) {
 		ASSERT_EQ(0, devpool_free(dev, p[i]));
 		ASSERT_EQ(0, devpool_pool_close(pool[i], 0, &result));
 		p[i] = NULL;
 	}
-	for (i = 0; i < POOLS; i++) {
+	for (i = 0; i < pools; i++) {
 		if (!p[i])
 			continue;
 		ASSERT_EQ(addr[i], addr_of(dev, p[i]));
 		ASSERT_EQ(0, devpool_ptr(dev, addr[i], &back));
 		ASSERT_EQ(p[i], back);
 	}
-	EXPECT_EQ(before + POOLS - (POOLS + 2) / 3, mappings());
-	for (i = 0; i < POOLS; i++) {
+	EXPECT_EQ(before + pools - (pools + 2) / 3, mappings());
+	for (i = 0; i < pools; i++) {
 		if (!p[i])
 			continue;
 		ASSERT_EQ(0, devpool_free(dev, p[i]));

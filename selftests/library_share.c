@@ -1451,7 +1451,8 @@ TEST_F_TIMEOUT(library, threads_that_attach_and_forget_one_pool, 120)
 
 	for (i = 0; i < THREADS; i++) {
 		a[i] = (struct attacher){
-			.dev = other, .pool_fd = devpool_pool_fd(own), .number = i, .rounds = 300,
+			.dev = other, .pool_fd = devpool_pool_fd(own), .number = i,
+			.rounds = test_times(300),
 		};
 		ASSERT_EQ(0, pthread_create(&thread[i], NULL, attaches, &a[i]));
 	}
@@ -1569,7 +1570,9 @@ TEST_F_TIMEOUT(library, threads_that_lead_to_pools_of_their_own, 120)
 	void *ret;
 
 	for (i = 0; i < THREADS; i++) {
-		a[i] = (struct attacher){ .dev = self->dev, .number = i, .rounds = 200 };
+		a[i] = (struct attacher){
+			.dev = self->dev, .number = i, .rounds = test_times(200),
+		};
 		ASSERT_EQ(0, pthread_create(&thread[i], NULL, routes, &a[i]));
 	}
 	for (i = 0; i < THREADS; i++) {

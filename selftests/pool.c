@@ -1541,13 +1541,14 @@ static __u64 cost_of(__u64 (*ask)(int fd, int pool, int info), int fd, int pool,
 /* More than its noise, and far less than a walk over the blocks: see the bench. */
 TEST_F_TIMEOUT(ids, P20_asking_costs_the_same_with_100000_cached_blocks, 120)
 {
+	int cached = test_times(100000), blocks = 2 * cached + 1;
 	__u64 stat[2], fdinfo[2], client[2];
 	struct devpool_pool_id id;
 	int i, pool, info, own;
 	char path[64];
 	__u64 *addr;
 
-	addr = calloc(200001, sizeof(*addr));
+	addr = calloc(blocks, sizeof(*addr));
 	ASSERT_NE(NULL, addr);
 	pool = test_pool_create(self->fd, &id);
 	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", pool);
@@ -1556,15 +1557,15 @@ TEST_F_TIMEOUT(ids, P20_asking_costs_the_same_with_100000_cached_blocks, 120)
 	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", self->fd);
 	own = open(path, O_RDONLY | O_CLOEXEC);
 	ASSERT_LE(0, own);
-	for (i = 0; i < 200001; i++)
+	for (i = 0; i < blocks; i++)
 		addr[i] = test_alloc(self->fd, id, 512);
 	test_free(self->fd, addr[0]);
 	stat[0] = cost_of(by_stat, self->fd, pool, info);
 	fdinfo[0] = cost_of(by_fdinfo, self->fd, pool, info);
 	client[0] = cost_of(by_fdinfo, self->fd, pool, own);
-	for (i = 2; i < 200001; i += 2)
+	for (i = 2; i < blocks; i += 2)
 		test_free(self->fd, addr[i]);
-	EXPECT_EQ(100000, test_pool_stat(pool, default_pool).out_blocks.current);
+	EXPECT_EQ(cached, test_pool_stat(pool, default_pool).out_blocks.current);
 	stat[1] = cost_of(by_stat, self->fd, pool, info);
 	fdinfo[1] = cost_of(by_fdinfo, self->fd, pool, info);
 	client[1] = cost_of(by_fdinfo, self->fd, pool, own);
@@ -1574,6 +1575,9 @@ TEST_F_TIMEOUT(ids, P20_asking_costs_the_same_with_100000_cached_blocks, 120)
 	EXPECT_NE(0, stat[0]);
 	EXPECT_NE(0, fdinfo[0]);
 	EXPECT_NE(0, client[0]);
+	/* A debug kernel's own work takes what time it likes. */
+	if (test_slow() > 1)
+		return;
 	EXPECT_GT(2 * stat[0], stat[1]);
 	EXPECT_GT(2 * fdinfo[0], fdinfo[1]);
 	EXPECT_GT(2 * client[0], client[1]);

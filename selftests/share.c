@@ -1318,6 +1318,9 @@ TEST_F_TIMEOUT(apart, A13_in_every_order, 120)
 	int i;
 
 	do {
+		/* In strides where it is slow: of 19, a prime, which meet each part at each step. */
+		if (orders++ % (2 * test_slow() - 1))
+			continue;
 		for (i = 0; i < variant->nr; i++)
 			p.left[variant->parts[i]] = true;
 		ASSERT_EQ(0, parts_make(&p, self->index, bytes));
@@ -1340,12 +1343,11 @@ TEST_F_TIMEOUT(apart, A13_in_every_order, 120)
 				EXPECT_EQ(used ? p.addr : 0, word);
 			}
 			if (_metadata->exit_code) {
-				TH_LOG("order %d, step %d: %s", orders, i, part_names[which]);
+				TH_LOG("order %d, step %d: %s", orders - 1, i, part_names[which]);
 				return;
 			}
 		}
 		EXPECT_BASE(base, self->index);
-		orders++;
 	} while (next_order(order, variant->nr));
 	for (i = variant->nr; i > 1; i--)
 		orders /= i;

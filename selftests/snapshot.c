@@ -729,7 +729,7 @@ struct worker {
 };
 
 /* How many calls meet how many rounds, at the least */
-#define CALLS 150
+#define CALLS test_times(150)
 
 #define STOPPED(w) __atomic_load_n(&(w)->stop, __ATOMIC_RELAXED)
 #define ROUND(w) __atomic_add_fetch(&(w)->rounds, 1, __ATOMIC_RELAXED)

@@ -38,6 +38,9 @@ HOST=$SELF/host
 if [ $DEBUG = yes ]; then
 	RESULTS=$RESULTS/debug
 	HOST=$SELF/debug
+	# All is to take less than twenty minutes; who has more time says so.
+	export DEVPOOL_RACE_SECONDS=${DEVPOOL_RACE_SECONDS:-6}
+	export DEVPOOL_TORTURE_SECONDS=${DEVPOOL_TORTURE_SECONDS:-30}
 fi
 HOST_TIMEOUT=900
 
