@@ -151,16 +151,20 @@ static void read_state(struct _test_data_faults *self, struct state *state)
 			      &state->threshold);
 }
 
+/* What the worker has in its hands is in no number until it has done with it. */
 static void trim_stock(struct _test_data_faults *self)
 {
 	char path[64];
 	int fd;
 
 	snprintf(path, sizeof(path), "/sys/class/devpool/devpool%d/trim", self->index);
-	fd = open(path, O_WRONLY | O_CLOEXEC);
-	if (fd < 0 || write(fd, "0", 1) != 1)
-		abort();
-	close(fd);
+	do {
+		fd = open(path, O_WRONLY | O_CLOEXEC);
+		if (fd < 0 || write(fd, "0", 1) != 1)
+			abort();
+		close(fd);
+		usleep(20000);
+	} while (devpool_sysfs(self->index, "clean") || devpool_sysfs(self->index, "dirty"));
 }
 
 FIXTURE_SETUP(faults)
