@@ -851,7 +851,7 @@ static long long slab_bytes(bool *ours)
 	return sum;
 }
 
-#define LOADS 20
+#define LOADS test_times(100)
 
 /* A life between loading and unloading */
 static int load_live_unload(void)
