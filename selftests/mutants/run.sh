@@ -6,23 +6,22 @@
 #
 #	# kind: what kind of fault it is
 #	# killed by: PROGRAM TEST, the test that must fail
-#	# kernel: debug, if only a debug kernel sees it
+#	# kernel: 6.12-kasan or 6.12-kcsan, if only that sees it
 #
 # A mutant is killed if the test fails, does not end, or the kernel's log shows a
 # splat. Those of a kernel run one after the other in one VM, which is started again
 # where one of them has brought it down.
 #
 #	MUTANTS		only these, by name without .patch
-#	KERNELS		6.12, and 6.12-kasan for those that need it
 #
 # Ends with the line "N passed, N failed, N skipped", a survivor being a failure.
 # Exit status: 0; 1 for a survivor; 4 for a failed set-up.
 
 set -u -o pipefail
 . "$(dirname "$0")/../../scripts/lib.sh"
+. "$TOP/selftests/vm/vm.bash"
 
-STOCK=6.12
-DEBUG=6.12-kasan
+SERIES=(6.12 6.12-kasan 6.12-kcsan)
 SELF=$TOP/selftests/mutants
 OUT=$TOP/build/mutants
 export PARAMS='sysmem=256M,64M null=64T' LOAD=no
@@ -60,18 +59,19 @@ run_test()
 	echo "grep -q '^ok ' log && ! grep -q '^not ok ' log && r=passed"
 	# A debug kernel's log counts, and leaks, which it sees after five seconds.
 	[ "$1" = 1 ] || cat <<-'END'
-		[ -e /sys/kernel/debug/kmemleak ] || mount -t debugfs none /sys/kernel/debug
-		sleep 6
-		echo scan >/sys/kernel/debug/kmemleak
-		grep -q devpool /sys/kernel/debug/kmemleak && r=failed
-		echo clear >/sys/kernel/debug/kmemleak
-		dmesg -c | grep -q -E 'BUG: |WARNING: ' && r=failed
+		if [ -e /sys/kernel/debug/kmemleak ]; then
+			sleep 6
+			echo scan >/sys/kernel/debug/kmemleak
+			grep -q devpool /sys/kernel/debug/kmemleak && r=failed
+			echo clear >/sys/kernel/debug/kmemleak
+		fi
+		dmesg -c | awk -f /etc/kcsan.awk | grep -q -E 'BUG: |WARNING: ' && r=failed
 	END
 }
 
 slow_of()
 {
-	[ "$1" = $STOCK ] && echo 1 || echo 10
+	[[ $1 != *-* ]] && echo 1 || echo "$VM_SLOW"
 }
 
 # Without a fault every test passes, or its failure would say nothing.
@@ -169,26 +169,29 @@ run_all()
 	done
 }
 
-stock=()
-debug=()
+# series_of NAME: the kernel that a mutant is for
+series_of()
+{
+	local series
+
+	series=$(head_of "$1" kernel)
+	echo "${series:-${SERIES[0]}}"
+}
+
+declare -A mutants=()
 for patch in "$SELF"/*.patch; do
 	name=$(basename "$patch" .patch)
 	[ -z "${MUTANTS:-}" ] || [[ " $MUTANTS " == *" $name "* ]] || continue
 	# Those of KUnit have a runner of their own.
 	[[ $(head_of "$name" 'killed by') != kunit* ]] || continue
-	if [ "$(head_of "$name" kernel)" = debug ]; then
-		debug+=("$name")
-	else
-		stock+=("$name")
-	fi
+	mutants[$(series_of "$name")]+=" $name"
 done
-series=$STOCK
-[ ${#debug[@]} = 0 ] || series+=" $DEBUG"
-KERNELS=$series "$TOP/scripts/setup.sh" || exit 4
-# shellcheck disable=SC2086
-"$TOP/scripts/build.sh" --tests $series || exit 4
-mkdir -p "$OUT/$STOCK" "$OUT/$DEBUG"
-run_all $STOCK ${stock[@]+"${stock[@]}"}
-run_all $DEBUG ${debug[@]+"${debug[@]}"}
+KERNELS=${!mutants[*]} "$TOP/scripts/setup.sh" || exit 4
+"$TOP/scripts/build.sh" --tests "${!mutants[@]}" || exit 4
+for series in "${SERIES[@]}"; do
+	mkdir -p "$OUT/$series"
+	# shellcheck disable=SC2086
+	run_all "$series" ${mutants[$series]:-}
+done
 echo "$passed passed, $failed failed, 0 skipped"
 [ $failed = 0 ]
