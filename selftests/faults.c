@@ -622,7 +622,7 @@ TEST_F_TIMEOUT(faults, alloc_hit, 60)
 
 TEST_F_TIMEOUT(faults, alloc_chunks, 120)
 {
-	SWEEP("ALLOC, new chunks", call_alloc_chunks, undo_alloc, .slabs = 3, .pages = 3,
+	SWEEP("ALLOC, new chunks", call_alloc_chunks, undo_alloc, .slabs = 2, .pages = 3,
 	      .copies = 1);
 }
 
@@ -640,7 +640,7 @@ TEST_F_TIMEOUT(faults, alloc_recycling, 120)
 
 TEST_F_TIMEOUT(faults, alloc_zero, 120)
 {
-	SWEEP("ALLOC, zero", call_alloc_zero, undo_alloc, .slabs = 3, .pages = 3, .copies = 1);
+	SWEEP("ALLOC, zero", call_alloc_zero, undo_alloc, .slabs = 2, .pages = 3, .copies = 1);
 }
 
 TEST_F_TIMEOUT(faults, alloc_routed, 60)
