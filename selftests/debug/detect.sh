@@ -29,7 +29,7 @@ sleep	in the kernel's log: BUG: scheduling while atomic
 shift	in the kernel's log: UBSAN: shift-out-of-bounds in
 list	in the kernel's log: list_del corruption
 timer	in the kernel's log: ODEBUG: free active .* object type: timer_list
-leak	memory leaked in the tests: .* objects
+leak	memory leaked: .* objects
 lock_order	in the kernel's log: WARNING: possible circular locking
 EOT
 	;;
