@@ -40,7 +40,7 @@ if [ $DEBUG = yes ]; then
 	HOST=$SELF/debug
 	# All is to take less than twenty minutes; who has more time says so.
 	export DEVPOOL_RACE_SECONDS=${DEVPOOL_RACE_SECONDS:-6}
-	export DEVPOOL_TORTURE_SECONDS=${DEVPOOL_TORTURE_SECONDS:-30}
+	export DEVPOOL_TORTURE_SECONDS=${DEVPOOL_TORTURE_SECONDS:-20}
 fi
 HOST_TIMEOUT=900
 
