@@ -236,8 +236,7 @@ TEST_F(ctl, list_shows_what_sysfs_shows)
 	addr = test_alloc(self->fd, default_pool, 4 * MIB);
 	test_free(self->fd, addr);
 	test_empty_cache(self->fd, default_pool, 0, 0);
-	ASSERT_TRUE(test_wait_clean(self->index));
-	ASSERT_LT(0, devpool_sysfs(self->index, "clean"));
+	ASSERT_LT(0, test_settled_stock(self->index));
 	EXPECT_RUN(0, ROOT, "devpoolctl list --json");
 	EXPECT_STREQ("", err);
 	about(".[] | select(.device == \"%s\")", self->name);
@@ -641,8 +640,7 @@ TEST_F(ctl, trim_gives_the_stock_back)
 	addr = test_alloc(self->fd, default_pool, 12 * MIB);
 	test_free(self->fd, addr);
 	test_empty_cache(self->fd, default_pool, 0, 0);
-	ASSERT_TRUE(test_wait_clean(self->index));
-	stock = devpool_sysfs(self->index, "clean");
+	stock = test_settled_stock(self->index);
 	ASSERT_LE(12 * MIB, stock);
 
 	/* Not for everybody, and not by mistake */

@@ -171,6 +171,25 @@ static inline bool test_wait_clean(int index)
 	return false;
 }
 
+/*
+ * Waits until nothing comes into a device's stock any more, and all of it is clean. The
+ * chunk that is being zeroed is in neither number. Returns the stock in bytes.
+ */
+static inline long long test_settled_stock(int index)
+{
+	long long clean = -1, was;
+	int same = 0;
+	int i;
+
+	for (i = 0; i < 3000 && same < 25; i++) {
+		usleep(10000);
+		was = clean;
+		clean = devpool_sysfs(index, "clean");
+		same = clean == was && !devpool_sysfs(index, "dirty") ? same + 1 : 0;
+	}
+	return clean;
+}
+
 static inline unsigned int test_env(const char *name, unsigned int otherwise)
 {
 	const char *s = getenv(name);

@@ -373,31 +373,12 @@ static int trim(int index, __u64 bytes)
 #define STOCK() ((__u64)(devpool_sysfs(self->index, "clean") +			\
 			 devpool_sysfs(self->index, "dirty")))
 
-/*
- * The stock when the worker has done with it: until then it may have a chunk in its
- * hands, which no number tells of.
- */
-static __u64 settled_stock(int index)
-{
-	long long clean = -1, was;
-	int same = 0;
-	int i;
-
-	for (i = 0; i < 3000 && same < 25; i++) {
-		usleep(10000);
-		was = clean;
-		clean = devpool_sysfs(index, "clean");
-		same = clean == was && !devpool_sysfs(index, "dirty") ? same + 1 : 0;
-	}
-	return clean;
-}
-
 /* Chunks come into the stock and are clean in the end. */
 #define FILL_STOCK()								\
 ({										\
 	test_free(self->fd, test_alloc(self->fd, default_pool, CHUNKS(16)));	\
 	test_empty_cache(self->fd, default_pool, 0, 0);				\
-	settled_stock(self->index);						\
+	test_settled_stock(self->index);						\
 })
 
 TEST_F(view, trim_leaves_so_many_bytes_in_stock)
@@ -411,7 +392,7 @@ TEST_F(view, trim_leaves_so_many_bytes_in_stock)
 		EXPECT_EQ(stock, STOCK());
 		return;
 	}
-	settled_stock(self->index);
+	test_settled_stock(self->index);
 	EXPECT_EQ(0, trim(self->index, 0));
 	EXPECT_EQ(0, STOCK());
 	stock = FILL_STOCK();
