@@ -1629,7 +1629,9 @@ int devpool_pool_empty(struct devpool_pool *pool, u32 flags, s64 timeout, u64 ke
 	while (emptied && !pool->use_count && pool->nr_leaving &&
 	       !fatal_signal_pending(current)) {
 		mutex_unlock(&pool->lock);
-		wait_event_killable(pool->flushed, !data_race(pool->nr_leaving));
+		wait_event_killable(pool->flushed,
+				    /* A hint: looked at again under the lock. */
+				    !data_race(pool->nr_leaving));
 		devpool_pool_lock(pool);
 		devpool_pool_settle(pool);
 	}

@@ -122,6 +122,16 @@ cached()
 	! is_debug "$1" || [ "$(cat "$CACHE/kernels/$1/recipe")" = "$(recipe "$1")" ]
 }
 
+# Are all files of the source there that are taken by now?
+source_is_whole()
+{
+	local f
+
+	for f in release "${SOURCE_FILES[@]}"; do
+		[ -e "$CACHE/source/$f" ] || return
+	done
+}
+
 # One line for each thing that is not in the cache.
 missing_files()
 {
@@ -130,9 +140,7 @@ missing_files()
 	for k in $KERNELS; do
 		cached "$k" || echo "kernel $k"
 	done
-	for k in release "${SOURCE_FILES[@]}"; do
-		[ -e "$CACHE/source/$k" ] || { echo "files of $SOURCE"; break; }
-	done
+	source_is_whole || echo "files of $SOURCE"
 }
 
 apt_update()
@@ -423,7 +431,7 @@ main()
 		fi
 		say "kernel $k: $(kernel_release "$k")"
 	done
-	if [ $UPDATE = yes ] || [ ! -e "$CACHE/source/release" ]; then
+	if [ $UPDATE = yes ] || ! source_is_whole; then
 		unpack_source
 	fi
 	prune
