@@ -9,6 +9,7 @@
 #include <linux/build_bug.h>
 #include <linux/capability.h>
 #include <linux/err.h>
+#include <linux/fault-inject-usercopy.h>
 #include <linux/fcntl.h>
 #include <linux/file.h>
 #include <linux/fs.h>
@@ -92,7 +93,7 @@ static __always_inline int devpool_read_words(u64 *to, const u64 __user *from,
 {
 	size_t i;
 
-	if (!user_read_access_begin(from, nr * sizeof(*from)))
+	if (should_fail_usercopy() || !user_read_access_begin(from, nr * sizeof(*from)))
 		return -EFAULT;
 #pragma GCC unroll 12
 	for (i = 0; i < nr; i++)
@@ -110,7 +111,7 @@ static __always_inline int devpool_write_words(u64 __user *to, const u64 *from,
 {
 	size_t i;
 
-	if (!user_write_access_begin(to, nr * sizeof(*to)))
+	if (should_fail_usercopy() || !user_write_access_begin(to, nr * sizeof(*to)))
 		return -EFAULT;
 #pragma GCC unroll 12
 	for (i = 0; i < nr; i++)
