@@ -419,7 +419,8 @@ TEST_F(fence, destroying_a_stream_leaves_its_points_open)
 	test_stream_destroy(self->fd, self->stream);
 	test_err_submit(ENOENT, self->fd, .stream = self->stream);
 	EXPECT_EQ(6 * MIB, test_pending(self->fd, self->id));
-	EXPECT_EQ(10 * MIB, test_empty_cache(self->fd, self->id, DEVPOOL_EMPTY_TRIM, 0).out_pending);
+	EXPECT_EQ(10 * MIB,
+		  test_empty_cache(self->fd, self->id, DEVPOOL_EMPTY_TRIM, 0).out_pending);
 	EXPECT_NE(x, test_alloc(self->fd, self->id, 4 * MIB));
 	test_fence_signal(&self->fences, fence);
 	EXPECT_SOON(!test_empty_cache(self->fd, self->id, 0, 0).out_pending);

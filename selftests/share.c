@@ -1318,7 +1318,7 @@ TEST_F_TIMEOUT(apart, A13_in_every_order, 120)
 	int i;
 
 	do {
-		/* In strides where it is slow: of 19, a prime, which meet each part at each step. */
+		/* Where it is slow in strides of 19, a prime: they meet each part at each step. */
 		if (orders++ % (2 * test_slow() - 1))
 			continue;
 		for (i = 0; i < variant->nr; i++)
