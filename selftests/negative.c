@@ -29,6 +29,9 @@ struct names {
 	struct devpool_pool_id id, shared;
 	/* blocks in these, each its creator's */
 	__u64 block, shared_block;
+	/* a user stream of the client's, and its last point, which is open */
+	__u32 stream;
+	__u64 point;
 };
 
 /*
@@ -296,6 +299,50 @@ FIXTURE_VARIANT_ADD(command, route_end)
 	.only = true,
 };
 
+FIXTURE_VARIANT_ADD(command, record)
+{
+	.nr = DEVPOOL_CMD_RECORD,
+	.size = sizeof(struct devpool_record),
+	.only = true,
+	.reserved = offsetof(struct devpool_record, __reserved),
+};
+
+FIXTURE_VARIANT_ADD(command, stream_create)
+{
+	.nr = DEVPOOL_CMD_STREAM_CREATE,
+	.size = sizeof(struct devpool_stream_create),
+	.only = true,
+	.answers = true,
+	.flags = DEVPOOL_STREAM_FENCED,
+	.reserved = offsetof(struct devpool_stream_create, __reserved),
+};
+
+FIXTURE_VARIANT_ADD(command, stream_destroy)
+{
+	.nr = DEVPOOL_CMD_STREAM_DESTROY,
+	.size = sizeof(struct devpool_stream_destroy),
+	.only = true,
+	.reserved = offsetof(struct devpool_stream_destroy, __reserved),
+};
+
+FIXTURE_VARIANT_ADD(command, stream_submit)
+{
+	.nr = DEVPOOL_CMD_STREAM_SUBMIT,
+	.size = sizeof(struct devpool_stream_submit),
+	.only = true,
+	.answers = true,
+	.flags = DEVPOOL_SUBMIT_FENCE_IN | DEVPOOL_SUBMIT_FENCE_OUT,
+	.reserved = offsetof(struct devpool_stream_submit, __reserved),
+};
+
+FIXTURE_VARIANT_ADD(command, stream_signal)
+{
+	.nr = DEVPOOL_CMD_STREAM_SIGNAL,
+	.size = sizeof(struct devpool_stream_signal),
+	.only = true,
+	.reserved = offsetof(struct devpool_stream_signal, __reserved),
+};
+
 FIXTURE_VARIANT_ADD(command, stats)
 {
 	.nr = DEVPOOL_CMD_STATS,
@@ -324,10 +371,11 @@ FIXTURE_VARIANT_ADD(command, limit)
 FIXTURE_SETUP(command)
 {
 	scene_setup(self, TEST_NULL);
-	if (variant->nr == DEVPOOL_CMD_ROUTE_END) {
+	self->names.stream = test_stream(self->fd, 0);
+	self->names.point = test_submit(self->fd, self->names.stream);
+	if (variant->nr == DEVPOOL_CMD_ROUTE_END)
 		test_route_begin(self->fd, self->id, DEVPOOL_SCOPE_ALL);
-		self->world = WORLD(self);
-	}
+	self->world = WORLD(self);
 }
 
 FIXTURE_TEARDOWN(command)
@@ -343,7 +391,12 @@ FIXTURE_TEARDOWN(command)
 static void fill(void *arg, unsigned int nr, __u32 size, const struct names *names)
 {
 	static struct devpool_snapshot_entry entry[FILL_ENTRIES];
+	struct devpool_stream_destroy *destroy = arg;
+	struct devpool_stream_submit *submit = arg;
+	struct devpool_stream_signal *signal = arg;
+	struct devpool_stream_create *made = arg;
 	struct devpool_pool_create *create = arg;
+	struct devpool_record *record = arg;
 	struct devpool_empty_cache *empty = arg;
 	struct devpool_snapshot *snapshot = arg;
 	struct devpool_route_begin *route = arg;
@@ -405,6 +458,28 @@ static void fill(void *arg, unsigned int nr, __u32 size, const struct names *nam
 		route->scope = DEVPOOL_SCOPE_ALL;
 		route->stream = 0;
 		break;
+	case DEVPOOL_CMD_RECORD:
+		record->addr = names->block;
+		record->stream = names->stream;
+		record->__reserved = 0;
+		break;
+	case DEVPOOL_CMD_STREAM_CREATE:
+		made->__reserved = 0;
+		break;
+	case DEVPOOL_CMD_STREAM_DESTROY:
+		destroy->stream = names->stream;
+		destroy->__reserved = 0;
+		break;
+	case DEVPOOL_CMD_STREAM_SUBMIT:
+		submit->stream = names->stream;
+		submit->in_fence = 0;
+		submit->__reserved = 0;
+		break;
+	case DEVPOOL_CMD_STREAM_SIGNAL:
+		signal->stream = names->stream;
+		signal->point = names->point;
+		signal->__reserved = 0;
+		break;
 	case DEVPOOL_CMD_SNAPSHOT:
 		snapshot->pool = names->id;
 		snapshot->cursor = 0;
@@ -418,8 +493,10 @@ static void fill(void *arg, unsigned int nr, __u32 size, const struct names *nam
 }
 
 /* Makes room for one more call that works. */
-static void make_ready(int fd, unsigned int nr, const struct names *names)
+static void make_ready(int fd, unsigned int nr, struct names *names)
 {
+	struct devpool_stream_submit submit = { .stream = names->stream };
+
 	switch (nr) {
 	case DEVPOOL_CMD_RETAIN:
 		devpool_free_raw(fd, names->shared_block);
@@ -432,6 +509,13 @@ static void make_ready(int fd, unsigned int nr, const struct names *names)
 		break;
 	case DEVPOOL_CMD_ROUTE_END:
 		devpool_route_begin_raw(fd, names->id, DEVPOOL_SCOPE_ALL);
+		break;
+	case DEVPOOL_CMD_STREAM_DESTROY:
+		devpool_stream_create_raw(fd, 0, &names->stream);
+		break;
+	case DEVPOOL_CMD_STREAM_SIGNAL:
+		devpool_stream_submit_raw(fd, &submit);
+		names->point = submit.out_point;
 		break;
 	}
 }
@@ -682,6 +766,16 @@ TEST_F(command, struct_is_read_only)
 	case DEVPOOL_CMD_LIMIT:
 		EXPECT_EQ(GIB, test_fdinfo_number(self->fd, "limit"));
 		return;
+	case DEVPOOL_CMD_RECORD:
+		test_free(self->fd, self->names.block);
+		EXPECT_EQ(4 * KIB, test_pool_stat(self->fd, self->id).out_active.current);
+		return;
+	case DEVPOOL_CMD_STREAM_DESTROY:
+		test_err_stream_destroy(ENOENT, self->fd, self->names.stream);
+		return;
+	case DEVPOOL_CMD_STREAM_SIGNAL:
+		test_err_signal(EINVAL, self->fd, self->names.stream, self->names.point);
+		return;
 	case DEVPOOL_CMD_EMPTY_CACHE:
 		EXPECT_EQ(self->info.out_chunk, test_resident(self->fd, self->id));
 		return;
@@ -801,6 +895,7 @@ struct destroyed {
 static void *use_until_closed(void *p)
 {
 	static __u64 arg[512];
+	struct devpool_stream_create *made = (void *)arg;
 	struct destroyed *d = p;
 	int ret;
 
@@ -813,6 +908,8 @@ static void *use_until_closed(void *p)
 			return NULL;
 		if (!ret && d->nr == DEVPOOL_CMD_POOL_CREATE)
 			close(((struct devpool_pool_create *)arg)->out_fd);
+		if (!ret && d->nr == DEVPOOL_CMD_STREAM_CREATE)
+			devpool_stream_destroy_raw(d->fd, made->out_stream);
 		/* FREE and RETAIN find nothing; a pool may have been released. */
 		if (ret && ret != -ENOENT && ret != -ENOSPC)
 			d->wrong = ret;
@@ -833,6 +930,7 @@ TEST_F(command, while_the_file_is_closed)
 		pool = test_pool_create(fd, &id);
 		test_free(fd, test_alloc(fd, id, 4 * MIB));
 		d.fd = variant->on_pool ? pool : fd;
+		d.names.stream = test_stream(fd, 0);
 		d.names.id = variant->on_pool ? default_pool : id;
 		d.names.shared = id;
 		ASSERT_EQ(0, pthread_create(&thread, NULL, use_until_closed, &d));
