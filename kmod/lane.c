@@ -297,6 +297,24 @@ void devpool_lanes_exit(struct devpool_pool *pool)
 }
 
 /**
+ * devpool_pool_settle_lane - ends a lane that has nothing, if its stream is no more
+ * @pool: the pool
+ * @stream: the stream; they need not have a lane
+ *
+ * For who has made sure of a lane without putting anything there.
+ *
+ * Context: under the lock of the pool. Allocates nothing.
+ */
+void devpool_pool_settle_lane(struct devpool_pool *pool,
+			      const struct devpool_stream *stream)
+{
+	struct devpool_lane *lane = devpool_lane_find(pool, stream);
+
+	if (lane)
+		devpool_lane_settle(lane);
+}
+
+/**
  * devpool_lanes_end - a stream has ended
  * @stream: the stream, after devpool_stream_end()
  *
@@ -325,9 +343,7 @@ void devpool_lanes_end(struct devpool_stream *stream)
 		if (!pool)
 			continue;
 		mutex_lock(&pool->lock);
-		lane = devpool_lane_find(pool, stream);
-		if (lane)
-			devpool_lane_settle(lane);
+		devpool_pool_settle_lane(pool, stream);
 		devpool_pool_unlock(pool);
 		devpool_pool_put(pool);
 		cond_resched();

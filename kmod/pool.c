@@ -1065,8 +1065,10 @@ static noinline int devpool_pool_reserve_waiting(struct devpool_member *member,
 	}
 	if (waits)
 		remove_wait_queue(arrived, &wait);
-	if (stream)
+	if (stream) {
+		devpool_pool_settle_lane(pool, stream);
 		devpool_stream_put(stream);
+	}
 	return err;
 }
 
@@ -1486,6 +1488,8 @@ int devpool_pool_record(struct devpool_range *range, struct devpool_client *clie
 		if (err == -EAGAIN)
 			err = devpool_pool_add_lane(pool, stream) ?: -EAGAIN;
 	} while (err == -EAGAIN);
+	if (stream)
+		devpool_pool_settle_lane(pool, stream);
 	mutex_unlock(&pool->lock);
 	kfree(use);
 	return err;

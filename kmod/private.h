@@ -707,6 +707,8 @@ void devpool_lanes_init(struct devpool_pool *pool);
 void devpool_lanes_exit(struct devpool_pool *pool);
 void devpool_lanes_end(struct devpool_stream *stream);
 int devpool_pool_add_lane(struct devpool_pool *pool, struct devpool_stream *stream);
+void devpool_pool_settle_lane(struct devpool_pool *pool,
+			      const struct devpool_stream *stream);
 void devpool_pool_reap(struct devpool_pool *pool);
 struct devpool_guards *devpool_pool_recent_guards(struct devpool_pool *pool,
 						  const struct devpool_arena *arena,
