@@ -8,7 +8,7 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
-#include "devpool_test.h"
+#include "fence_test.h"
 
 #define KLOG_READ_ALL 3
 #define KLOG_SIZE 10
@@ -164,6 +164,10 @@ TEST_F(params, numbers_that_do_not_parse)
 	EXPECT_BAD("max_routes", "sysmem=64M max_routes=zz");
 	EXPECT_BAD("max_routes", "sysmem=64M max_routes=");
 	EXPECT_BAD("max_routes", "sysmem=64M max_routes=-1");
+	EXPECT_BAD("max_streams", "sysmem=64M max_streams=zz");
+	EXPECT_BAD("max_streams", "sysmem=64M max_streams=-1");
+	EXPECT_BAD("max_points", "sysmem=64M max_points=zz");
+	EXPECT_BAD("max_points", "sysmem=64M max_points=-1");
 }
 
 /* 2^64 and more is not what it is modulo 2^64. */
@@ -603,6 +607,66 @@ TEST_F(params, no_routes_at_all)
 	EXPECT_EQ(1024, test_info(fd).out_max_routes);
 }
 
+TEST_F(params, most_streams_of_a_client)
+{
+	__u32 stream[3];
+	int fd, other;
+	int i;
+
+	ASSERT_EQ(0, load("sysmem=64M max_streams=3"));
+	fd = test_open(0);
+	other = test_open(0);
+	EXPECT_EQ(3, test_info(fd).out_max_streams);
+	for (i = 0; i < 3; i++)
+		stream[i] = test_stream(fd, 0);
+	test_err_stream(EDQUOT, fd, 0);
+	test_err_stream(EDQUOT, fd, DEVPOOL_STREAM_FENCED);
+	/* The bound is of a client, and a stream that ends makes room for one. */
+	test_stream(other, 0);
+	test_stream_destroy(fd, stream[1]);
+	test_err_stream_destroy(ENOENT, fd, stream[1]);
+	test_stream(fd, DEVPOOL_STREAM_FENCED);
+	test_err_stream(EDQUOT, fd, 0);
+}
+
+TEST_F(params, no_streams_at_all)
+{
+	int fd;
+
+	ASSERT_EQ(0, load("sysmem=64M max_streams=0"));
+	fd = test_open(0);
+	EXPECT_EQ(0, test_info(fd).out_max_streams);
+	test_err_stream(EDQUOT, fd, 0);
+	test_free(fd, test_alloc(fd, default_pool, 4 * KIB));
+	close(fd);
+	ASSERT_EQ(0, unload());
+	ASSERT_EQ(0, load("sysmem=64M"));
+	fd = test_open(0);
+	EXPECT_EQ(4096, test_info(fd).out_max_streams);
+	EXPECT_EQ(65536, test_info(fd).out_max_points);
+}
+
+TEST_F(params, most_open_points_of_a_stream)
+{
+	__u32 stream, another;
+	__u64 point;
+	int fd;
+
+	ASSERT_EQ(0, load("sysmem=64M max_points=2"));
+	fd = test_open(0);
+	EXPECT_EQ(2, test_info(fd).out_max_points);
+	stream = test_stream(fd, 0);
+	another = test_stream(fd, 0);
+	point = test_submit(fd, stream);
+	test_submit(fd, stream);
+	test_err_submit(EDQUOT, fd, .stream = stream);
+	/* The bound is of a stream, and a point that signals makes room for one. */
+	test_submit(fd, another);
+	test_signal(fd, stream, point);
+	EXPECT_EQ(point + 2, test_submit(fd, stream));
+	test_err_submit(EDQUOT, fd, .stream = stream);
+}
+
 /* F12: not while somebody has it */
 
 TEST_F(params, F12_unload_while_a_device_file_is_open)
@@ -648,6 +712,35 @@ TEST_F(params, F12_unload_while_a_mapping_stands)
 	EXPECT_EQ(-EAGAIN, unload());
 	EXPECT_EQ(-1, test_differs(p, 4 * MIB, 3));
 	munmap(p, 4 * MIB);
+	EXPECT_EQ(0, unload());
+}
+
+/* Nobody has it any more but a driver, whose work goes on in what a client left. */
+TEST_F(params, F12_unload_while_a_fence_is_open)
+{
+	struct test_fences fences = { .file = test_open_vgem() };
+	__u32 stream, fence;
+	__u64 addr;
+	int fd, sync;
+	int i;
+
+	ASSERT_LE(0, fences.file);
+	ASSERT_EQ(0, load("sysmem=64M"));
+	fd = test_open(0);
+	stream = test_stream(fd, DEVPOOL_STREAM_FENCED);
+	sync = test_fence(&fences, &fence);
+	test_submit_opts(fd, .flags = DEVPOOL_SUBMIT_FENCE_IN, .stream = stream,
+			 .in_fence = sync);
+	close(sync);
+	addr = test_alloc(fd, default_pool, 4 * MIB);
+	test_record(fd, addr, stream);
+	close(fd);
+	EXPECT_EQ(4 * MIB, devpool_sysfs(0, "used"));
+	EXPECT_EQ(-EAGAIN, unload());
+	test_fence_signal(&fences, fence);
+	for (i = 0; i < TEST_SOON / 10 && devpool_sysfs(0, "used"); i++)
+		usleep(10000);
+	EXPECT_EQ(0, devpool_sysfs(0, "used"));
 	EXPECT_EQ(0, unload());
 }
 
