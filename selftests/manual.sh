@@ -22,6 +22,7 @@ devpoolctl pools
 devpoolctl pools --json devpool0 | jq -r 'max_by(.resident) | .comm'
 devpoolctl trim 64M
 devpool-replay --check --scale 1/16 sort.csv
+devpool-replay --streams --delay 1000 sort.csv
 END
 }
 

@@ -74,6 +74,8 @@ devpool-record -o sort.csv --min 4096 -- sort -o sorted file
 	as seq 200000 >file && PATH=$PWD/build/tools:$PATH && devpool-record -o sort.csv --min 4096 -- sort -o sorted file && [ -s sort.csv ]
 devpool-replay --check --scale 1/16 sort.csv
 	vm
+devpool-replay --streams --delay 1000 sort.csv
+	vm
 devpoolctl pools --json devpool0 | jq -r 'max_by(.resident) | .comm'
 	vm
 devpoolctl trim 64M
