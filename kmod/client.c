@@ -712,10 +712,12 @@ struct devpool_stream *devpool_client_get_stream(struct devpool_client *client,
 	return stream;
 }
 
-/* A stream that the client has no more. */
-static void devpool_client_drop_stream(struct devpool_stream *stream)
+/* A stream that the client has no more. No route of it begins once it has ended. */
+static void devpool_client_drop_stream(struct devpool_client *client,
+				       struct devpool_stream *stream)
 {
 	devpool_stream_end(stream);
+	devpool_routes_end_stream(client, stream);
 	devpool_lanes_end(stream);
 	devpool_stream_put(stream);
 }
@@ -743,8 +745,7 @@ int devpool_client_end_stream(struct devpool_client *client, u32 number)
 	spin_lock(&client->lock);
 	client->nr_streams--;
 	spin_unlock(&client->lock);
-	devpool_routes_end_stream(client, stream);
-	devpool_client_drop_stream(stream);
+	devpool_client_drop_stream(client, stream);
 	return 0;
 }
 
@@ -899,7 +900,7 @@ static int devpool_client_close(struct inode *inode, struct file *file)
 	devpool_routes_close(client);
 	/* First, so that what its user streams used is cached at once. */
 	xa_for_each(&client->streams, index, stream)
-		devpool_client_drop_stream(stream);
+		devpool_client_drop_stream(client, stream);
 	xa_destroy(&client->streams);
 	while ((member = devpool_client_next_member(client, &number))) {
 		devpool_member_close(member);

@@ -271,7 +271,7 @@ void devpool_routes_reap(struct devpool_client *client)
 /**
  * devpool_routes_end_stream - ends the routes of a stream
  * @client: the client
- * @stream: the stream, which has ended or is about to
+ * @stream: the stream, which has ended
  *
  * Context: may sleep, no lock held. Allocates nothing.
  */
