@@ -372,8 +372,9 @@ void devpool_supply_trim(struct devpool_device *device, u64 keep)
  * devpool_supply_wake - requests that wait may be served now
  * @device: the device
  *
- * To be called after the lock was taken under which the request will look at what
- * has changed: then it has been found in the queue, or will find what is new.
+ * To be called when the lock has been taken under which the request will look at
+ * what has changed, whether or not it is still held: then it has been found in the
+ * queue, or will find what is new.
  *
  * Context: any.
  */

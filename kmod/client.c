@@ -426,6 +426,7 @@ void devpool_client_set_limit(struct devpool_client *client, u64 limit)
 	spin_lock(&client->lock);
 	client->limit = limit;
 	spin_unlock(&client->lock);
+	devpool_supply_wake(client->device);
 }
 
 /**

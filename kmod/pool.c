@@ -1179,6 +1179,7 @@ static void devpool_pool_cache_block(struct devpool_pool *pool,
 		devpool_block_unhold(block, point);
 	devpool_arena_free(arena, block, point);
 	devpool_pool_trim_stock(pool, arena);
+	devpool_supply_wake(pool->device);
 }
 
 /**
@@ -1401,7 +1402,6 @@ int devpool_pool_free(struct devpool_range *range, struct devpool_client *client
 		devpool_pool_free_block(owner, block);
 	}
 	devpool_pool_unlock(pool);
-	devpool_supply_wake(pool->device);
 	return 0;
 
 unlock:
@@ -1725,6 +1725,7 @@ void devpool_pool_set_attr(struct devpool_pool *pool, u32 attr, u64 value)
 		pool->release_threshold = value;
 	else
 		pool->limit = value ? value >> pool->device->chunk_shift : U64_MAX;
+	devpool_supply_wake(pool->device);
 	devpool_pool_unlock(pool);
 }
 

@@ -168,8 +168,8 @@ struct devpool_holdings {
  * @clean_target: how many the worker keeps clean
  * @clean: the stock, zeroed
  * @dirty: the stock, not zeroed
- * @arrived: a chunk came into the stock, one more may be made, or a pool has more
- *	memory to spare: for requests that wait for chunks, and for those that wait for
+ * @arrived: a chunk came into the stock, one more may be made, a pool has more
+ *	memory to spare, or a limit was set: for requests that wait for chunks, and for those that wait for
  *	anything that they could be served with
  * @scrub: the worker's job: make dirty chunks clean
  * @shrinker: gives the stock back where the machine is short of memory

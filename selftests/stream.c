@@ -82,6 +82,7 @@ struct later {
 	__u64 addr;
 	__u32 stream;
 	__u64 point;
+	struct devpool_pool_id id;
 	int (*act)(struct later *later);
 };
 
@@ -103,6 +104,20 @@ static int later_destroys(struct later *later)
 static int later_closes(struct later *later)
 {
 	return close(later->fd);
+}
+
+/* The limit of the pool file's pool, or of the client */
+static int later_raises(struct later *later)
+{
+	__u64 value;
+
+	return devpool_pool_attr_raw(later->fd, default_pool, DEVPOOL_POOL_ATTR_SET,
+				     DEVPOOL_ATTR_LIMIT, later->addr, &value);
+}
+
+static int later_raises_all(struct later *later)
+{
+	return devpool_limit_raw(later->fd, later->addr);
 }
 
 static void *run_later(void *arg)
@@ -521,6 +536,46 @@ TEST_F(stream, S9_it_takes_what_is_freed_meanwhile)
 					      .timeout = FOREVER).out_addr);
 	JOIN(&later);
 	/* The stream has done nothing. */
+	EXPECT_EQ(4 * MIB, test_pending(self->fd, self->id));
+}
+
+TEST_F(stream, S9_it_takes_what_a_peer_leaves)
+{
+	struct later later = { .act = later_closes, .ms = 50 };
+	struct devpool_pool_id q;
+	__u64 x, point;
+
+	later.fd = test_open(self->index);
+	test_pool_attach(later.fd, self->pool, &q);
+	test_pool_set_attr(self->fd, self->id, DEVPOOL_ATTR_LIMIT, 8 * MIB);
+	x = test_alloc(later.fd, q, 4 * MIB);
+	MAKE_PENDING(4 * MIB, &point);
+	START(&later);
+	EXPECT_EQ(x, test_alloc_opts(self->fd, .pool = self->id, .bytes = 4 * MIB,
+				     .timeout = FOREVER).out_addr);
+	JOIN(&later);
+	EXPECT_EQ(4 * MIB, test_pending(self->fd, self->id));
+}
+
+TEST_F(stream, S9_it_sees_a_higher_limit)
+{
+	struct later later = { .act = later_raises, .ms = 50, .addr = 8 * MIB };
+	__u64 point;
+
+	later.fd = self->pool;
+	test_pool_set_attr(self->fd, self->id, DEVPOOL_ATTR_LIMIT, 4 * MIB);
+	MAKE_PENDING(4 * MIB, &point);
+	START(&later);
+	test_alloc_opts(self->fd, .pool = self->id, .bytes = 4 * MIB, .timeout = FOREVER);
+	JOIN(&later);
+	ASSERT_EQ(0, devpool_limit_raw(self->fd, 8 * MIB));
+	test_pool_set_attr(self->fd, self->id, DEVPOOL_ATTR_LIMIT, 0);
+	later = (struct later){
+		.act = later_raises_all, .ms = 50, .fd = self->fd, .addr = 12 * MIB,
+	};
+	START(&later);
+	test_alloc_opts(self->fd, .pool = self->id, .bytes = 4 * MIB, .timeout = FOREVER);
+	JOIN(&later);
 	EXPECT_EQ(4 * MIB, test_pending(self->fd, self->id));
 }
 
@@ -1276,6 +1331,35 @@ TEST_F(stream, a_route_ends_with_its_stream)
 }
 
 /* Another client's streams, in a pool that both have */
+/* Routes onto a stream until it is not there any more */
+static void *route_until_gone(void *arg)
+{
+	struct later *later = arg;
+	int ret;
+
+	do {
+		ret = devpool_route_stream_raw(later->fd, DEVPOOL_IOC_ROUTE_BEGIN,
+					       later->id, later->stream);
+	} while (!ret || ret == -EBUSY);
+	later->ret = ret == -ENOENT ? 0 : ret;
+	return NULL;
+}
+
+TEST_F_TIMEOUT(stream, no_route_outlives_its_stream, 60)
+{
+	struct later later = { .fd = self->fd, .id = self->id };
+	int i;
+
+	for (i = 0; i < 2000 && !_metadata->exit_code; i++) {
+		later.stream = test_stream(self->fd, 0);
+		ASSERT_EQ(0, pthread_create(&later.thread, NULL, route_until_gone, &later));
+		sched_yield();
+		test_stream_destroy(self->fd, later.stream);
+		JOIN(&later);
+		EXPECT_EQ(1, test_use_count(self->fd, self->id));
+	}
+}
+
 TEST_F(stream, two_clients_with_streams_of_their_own)
 {
 	struct devpool_pool_id q;
