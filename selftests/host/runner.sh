@@ -145,7 +145,7 @@ echo 1 >/sys/module/warn/parameters/at_unload
 echo ok 1 fine
 EOT
 
-echo 1..41
+echo 1..43
 
 suite "good 10"
 ok "a good run passes" only_passes
@@ -186,6 +186,11 @@ VM_TIMEOUT=20 suite "slow 1000"
 ok "a verdict that never comes fails" judged "fail run: the VM ended without a verdict"
 suite "panic 10"
 ok "a VM that panics fails" judged "fail run: in the kernel's log: Kernel panic.*"
+
+APPEND=rdinit=/none suite "good 10"
+ok "a kernel that dies before process 1 is started again, twice" \
+	[ "$(grep -c 'died before process 1' "$tmp/out")" = 2 ]
+ok "and fails in the end" judged "fail run: the VM ended without a verdict"
 
 suite "unloader 10"
 ok "a module that is gone before its time fails" \
@@ -282,4 +287,4 @@ ok "and so does one that does not end" \
 	[ "$(kunit "KTAP version 1\n1..1\n$inner    1..2\n    ok 1 x\n")" = \
 	  $'ok 1 a.x\nnot ok 2 a: a plan of 2, but 1 results\nnot ok 3 a suite that did not end\n1..3' ]
 
-[ $failed -eq 0 ] && [ $number -eq 41 ]
+[ $failed -eq 0 ] && [ $number -eq 43 ]

@@ -201,6 +201,34 @@ vm_debug()
 	esac
 }
 
+# vm_run COMMAND...: QEMU, as a process of its own. Where it emulates two processors it
+# sometimes runs an instruction that the booting kernel has just replaced, and that
+# dies of it ("Oops: int3"). Nothing of this project has run by then: once more.
+vm_run()
+{
+	local child='' left=2 status
+
+	trap '[ -z "$child" ] || kill "$child" 2>/dev/null' TERM INT
+	while :; do
+		status=0
+		"$@" <&6 6<&- &
+		child=$!
+		wait "$child" || status=$?
+		if [ $left = 0 ] || ! vm_died_early; then
+			break
+		fi
+		left=$((left - 1))
+		say "the kernel died before process 1 began: once more"
+	done
+	exit $status
+}
+
+vm_died_early()
+{
+	grep -q -a 'Kernel panic' "$VM/console.log" &&
+		! grep -q -a 'Run /init as init process' "$VM/console.log"
+}
+
 # vm_start [stdio|shell]: with stdio, ttyS1 is this process's output, with
 # shell it is its terminal, and the VM runs for as long as it likes.
 vm_start()
@@ -250,7 +278,7 @@ cryptomgr.notests no_timer_check log_buf_len=8M printk.devkmsg=on loglevel=7 ${A
 		-serial "file:$VM/gcda.tar" \
 		${QEMU_EXTRA:-}
 	printf '%q ' "$@" >"$VM/qemu.sh"
-	"${limit[@]}" "$@" <&6 6<&- &
+	vm_run "${limit[@]}" "$@" &
 	VM_PID=$!
 	exec 6<&-
 }
