@@ -365,19 +365,14 @@ static void free_block(struct devpool_arena *arena, struct devpool_block *block,
 		end = devpool_block_end(next);
 	}
 	block->zero = block->zero && zero;
+	/* The later one protects both. Its tree is not looked at until it is in again. */
+	block->point = max(block->point, point);
 	if (leaving) {
 		/* Vacant, and in no tree until the last of its pieces has left. */
 		unindex_block(arena, block);
 		block->leaving += leaving;
 		block->addr = addr;
 		block->size = end - addr;
-	} else if (guards) {
-		/* The later point protects both. */
-		unindex_block(arena, block);
-		block->point = max(block->point, point);
-		block->addr = addr;
-		block->size = end - addr;
-		index_block(arena, block);
 	} else {
 		resize_block(arena, block, addr, end - addr);
 	}
