@@ -598,34 +598,25 @@ put_pool:
  * devpool_client_record_use - RECORD
  * @client: the client
  * @addr: any number
- * @number: the stream
+ * @stream: the stream; NULL for the host
  *
  * Context: may sleep.
  * Return: 0, -ENOENT if that is not inside a live block on which the client has a
- * reference, or the client has no such stream, or -ENOMEM.
+ * reference, or -ENOMEM.
  */
-int devpool_client_record_use(struct devpool_client *client, u64 addr, u32 number)
+int devpool_client_record_use(struct devpool_client *client, u64 addr,
+			      struct devpool_stream *stream)
 {
-	struct devpool_stream *stream = NULL;
 	struct devpool_range *range;
 	struct devpool_pool *pool;
 	int err;
 
-	if (number) {
-		stream = devpool_client_get_stream(client, number);
-		if (!stream)
-			return -ENOENT;
-	}
 	range = devpool_client_get_range(client, addr);
-	if (range) {
-		pool = range->pool;
-		err = devpool_pool_record(range, client, addr, stream);
-		devpool_pool_put(pool);
-	} else {
-		err = -ENOENT;
-	}
-	if (stream)
-		devpool_stream_put(stream);
+	if (!range)
+		return -ENOENT;
+	pool = range->pool;
+	err = devpool_pool_record(range, client, addr, stream);
+	devpool_pool_put(pool);
 	return err;
 }
 
@@ -639,26 +630,17 @@ int devpool_client_record_use(struct devpool_client *client, u64 addr, u32 numbe
  */
 int devpool_client_count_stream(struct devpool_client *client, u32 *number)
 {
-	int err = 0;
+	int err;
 
-	spin_lock(&client->lock);
-	if (client->nr_streams >= devpool_max_streams)
-		err = -EDQUOT;
-	else
-		client->nr_streams++;
-	spin_unlock(&client->lock);
-	if (err)
-		return err;
+	if (!atomic_add_unless(&client->nr_streams, 1, devpool_max_streams))
+		return -EDQUOT;
 	/* Not to be found yet. Numbers go round, so that an old one is noticed. */
 	err = xa_alloc_cyclic(&client->streams, number, NULL, xa_limit_32b,
 			      &client->next_stream, GFP_KERNEL_ACCOUNT);
-	if (err < 0) {
-		spin_lock(&client->lock);
-		client->nr_streams--;
-		spin_unlock(&client->lock);
-		return err == -EBUSY ? -EDQUOT : err;
-	}
-	return 0;
+	if (err >= 0)
+		return 0;
+	atomic_dec(&client->nr_streams);
+	return err == -EBUSY ? -EDQUOT : err;
 }
 
 /**
@@ -671,9 +653,7 @@ int devpool_client_count_stream(struct devpool_client *client, u32 *number)
 void devpool_client_uncount_stream(struct devpool_client *client, u32 number)
 {
 	xa_erase(&client->streams, number);
-	spin_lock(&client->lock);
-	client->nr_streams--;
-	spin_unlock(&client->lock);
+	atomic_dec(&client->nr_streams);
 }
 
 /**
@@ -743,9 +723,7 @@ int devpool_client_end_stream(struct devpool_client *client, u32 number)
 	xa_unlock(&client->streams);
 	if (!stream)
 		return -ENOENT;
-	spin_lock(&client->lock);
-	client->nr_streams--;
-	spin_unlock(&client->lock);
+	atomic_dec(&client->nr_streams);
 	devpool_client_drop_stream(client, stream);
 	return 0;
 }
@@ -867,6 +845,7 @@ static int devpool_client_open(struct inode *inode, struct file *file)
 	client->members = RB_ROOT;
 	INIT_LIST_HEAD(&client->routes);
 	atomic_set(&client->nr_blocks, 0);
+	atomic_set(&client->nr_streams, 0);
 	client->limit = U64_MAX;
 	client->opener = get_pid(task_tgid(current));
 	get_task_comm(client->comm, current->group_leader);

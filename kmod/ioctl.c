@@ -237,8 +237,8 @@ static int devpool_validate_alloc(const struct devpool_device *device,
 static int devpool_cmd_alloc(struct devpool_call *call)
 {
 	struct devpool_client *client = call->client;
-	struct devpool_member *member;
 	struct devpool_request request;
+	struct devpool_member *member;
 	struct devpool_block *block;
 	struct devpool_alloc alloc;
 	u64 size;
@@ -332,8 +332,26 @@ static int devpool_cmd_retain(struct devpool_call *call)
 	return devpool_client_retain_block(call->client, arg.addr);
 }
 
+/* The stream that a command names, NULL for the host, with a reference. */
+static int devpool_call_get_stream(struct devpool_call *call, u32 number,
+				   struct devpool_stream **stream)
+{
+	*stream = NULL;
+	if (!number)
+		return 0;
+	*stream = devpool_client_get_stream(call->client, number);
+	return *stream ? 0 : -ENOENT;
+}
+
+static void devpool_call_put_stream(struct devpool_stream *stream)
+{
+	if (stream)
+		devpool_stream_put(stream);
+}
+
 static int devpool_cmd_record(struct devpool_call *call)
 {
+	struct devpool_stream *stream;
 	struct devpool_record arg;
 	int err;
 
@@ -344,7 +362,12 @@ static int devpool_cmd_record(struct devpool_call *call)
 		return -EOPNOTSUPP;
 	if (arg.__reserved)
 		return -EINVAL;
-	return devpool_client_record_use(call->client, arg.addr, arg.stream);
+	err = devpool_call_get_stream(call, arg.stream, &stream);
+	if (err)
+		return err;
+	err = devpool_client_record_use(call->client, arg.addr, stream);
+	devpool_call_put_stream(stream);
+	return err;
 }
 
 static int devpool_cmd_pool_id(struct devpool_call *call)
@@ -710,23 +733,6 @@ static int devpool_validate_route(const struct devpool_pool_id *id, u32 flags, u
 	if (devpool_id_is_none(id) || (stream && scope != DEVPOOL_SCOPE_STREAM))
 		return -EINVAL;
 	return 0;
-}
-
-/* The stream that a command names, NULL for the host, with a reference. */
-static int devpool_call_get_stream(struct devpool_call *call, u32 number,
-				   struct devpool_stream **stream)
-{
-	*stream = NULL;
-	if (!number)
-		return 0;
-	*stream = devpool_client_get_stream(call->client, number);
-	return *stream ? 0 : -ENOENT;
-}
-
-static void devpool_call_put_stream(struct devpool_stream *stream)
-{
-	if (stream)
-		devpool_stream_put(stream);
 }
 
 static int devpool_cmd_route_begin(struct devpool_call *call)

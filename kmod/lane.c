@@ -549,8 +549,8 @@ int devpool_block_record(struct devpool_pool *pool, struct devpool_block *block,
  * devpool_use_alloc - a struct for a use
  *
  * Context: may sleep.
- * Return: the struct, to be given to devpool_block_record() or to devpool_use_free();
- * NULL if there is no memory.
+ * Return: the struct, to be given to devpool_block_record() or to kfree(); NULL if
+ * there is no memory.
  */
 struct devpool_use *devpool_use_alloc(void)
 {

@@ -163,6 +163,10 @@ static int devpool_add_all(void)
 		pr_err("max_blocks: %u is more than %d\n", devpool_max_blocks, INT_MAX);
 		return -EINVAL;
 	}
+	if (devpool_max_streams > INT_MAX) {
+		pr_err("max_streams: %u is more than %d\n", devpool_max_streams, INT_MAX);
+		return -EINVAL;
+	}
 	err = devpool_parse_chunk(&chunk_shift);
 	if (err)
 		return err;

@@ -272,12 +272,12 @@ struct devpool_device {
  *	cleared under the lock of the member's pool: it is never one that has left
  * @lock: protects all below
  * @members: its shares in all other pools that it knows, by the pool's number
- * @streams: its &struct devpool_stream by number; with a lock of its own
+ * @nr_streams: streams that it has or is about to
+ * @streams: these by number; with a lock of its own, which is also for
+ * @next_stream: number to look from for the next stream's
  * @routes: its &struct devpool_route, the latest first; whether there is any may be
  *	looked at without the lock
  * @nr_routes: length of @routes
- * @nr_streams: length of @streams, and those about to be in there
- * @next_stream: number to look from for the next stream's
  * @nr_minted: how many ids it has minted, for users and for captures
  * @nr_pools: pools of its making that exist
  * @nr_retired: pools of its making that are gone
@@ -298,14 +298,14 @@ struct devpool_client {
 	struct devpool_member *home;
 	atomic_t nr_blocks;
 	struct devpool_member *recent;
+	atomic_t nr_streams;
 	struct xarray streams;
+	u32 next_stream;
 
 	spinlock_t lock;
 	struct rb_root members;
 	struct list_head routes;
 	u32 nr_routes;
-	u32 nr_streams;
-	u32 next_stream;
 	u32 nr_minted[2];
 	u32 nr_pools;
 	u64 nr_retired;
@@ -608,7 +608,8 @@ int devpool_client_attach(struct devpool_client *client, struct devpool_pool *po
 			  struct devpool_member **out, u32 *use_count);
 int devpool_client_free_block(struct devpool_client *client, u64 addr);
 int devpool_client_retain_block(struct devpool_client *client, u64 addr);
-int devpool_client_record_use(struct devpool_client *client, u64 addr, u32 number);
+int devpool_client_record_use(struct devpool_client *client, u64 addr,
+			      struct devpool_stream *stream);
 int devpool_client_count_stream(struct devpool_client *client, u32 *number);
 void devpool_client_uncount_stream(struct devpool_client *client, u32 number);
 void devpool_client_add_stream(struct devpool_client *client, u32 number,

@@ -253,19 +253,18 @@ void devpool_client_show_fdinfo(struct seq_file *m, struct file *file)
 	struct devpool_client *client = file->private_data;
 	unsigned int shift = client->device->chunk_shift;
 	struct devpool_tally tally;
-	u32 nr_pools, nr_streams;
+	u32 nr_pools;
 	u64 limit, pending;
 
 	devpool_client_tally(client, &tally, &pending);
 	spin_lock(&client->lock);
 	nr_pools = client->nr_pools;
-	nr_streams = client->nr_streams;
 	limit = client->limit;
 	spin_unlock(&client->lock);
 
 	devpool_show_client(m, client);
 	seq_printf(m, "devpool-pools:\t%u\n", nr_pools);
-	seq_printf(m, "devpool-streams:\t%u\n", nr_streams);
+	seq_printf(m, "devpool-streams:\t%d\n", atomic_read(&client->nr_streams));
 	seq_printf(m, "devpool-blocks-held:\t%d\n", atomic_read(&client->nr_blocks));
 	seq_printf(m, "devpool-limit:\t%llu\n", limit == U64_MAX ? 0 : limit << shift);
 	devpool_show_tally(m, &tally, pending);

@@ -14,7 +14,7 @@
  *
  * A point that is open holds the module, so that neither its callback nor what it
  * protects outlives that. Callbacks run under the locks of other drivers, and only
- * count and queue.
+ * queue.
  */
 #include <linux/dma-fence-chain.h>
 #include <linux/dma-fence-unwrap.h>

@@ -166,6 +166,7 @@ TEST_F(params, numbers_that_do_not_parse)
 	EXPECT_BAD("max_routes", "sysmem=64M max_routes=-1");
 	EXPECT_BAD("max_streams", "sysmem=64M max_streams=zz");
 	EXPECT_BAD("max_streams", "sysmem=64M max_streams=-1");
+	EXPECT_BAD("max_streams", "sysmem=64M max_streams=2147483648");
 	EXPECT_BAD("max_points", "sysmem=64M max_points=zz");
 	EXPECT_BAD("max_points", "sysmem=64M max_points=-1");
 }
