@@ -169,8 +169,8 @@ struct devpool_holdings {
  * @clean: the stock, zeroed
  * @dirty: the stock, not zeroed
  * @arrived: a chunk came into the stock, one more may be made, a pool has more
- *	memory to spare, or a limit was set: for requests that wait for chunks, and for those that wait for
- *	anything that they could be served with
+ *	memory to spare, or a limit was set: for requests that wait for chunks, and for
+ *	those that wait for anything that they could be served with
  * @scrub: the worker's job: make dirty chunks clean
  * @shrinker: gives the stock back where the machine is short of memory
  * @faults: kinds of fault of the backend that the log has told of, by bit
@@ -273,8 +273,8 @@ struct devpool_device {
  * @lock: protects all below
  * @members: its shares in all other pools that it knows, by the pool's number
  * @nr_streams: streams that it has or is about to
- * @streams: these by number; with a lock of its own, which is also for
- * @next_stream: number to look from for the next stream's
+ * @streams: these by number; with a lock of its own
+ * @next_stream: number to look from for the next stream's; under that lock
  * @routes: its &struct devpool_route, the latest first; whether there is any may be
  *	looked at without the lock
  * @nr_routes: length of @routes
