@@ -161,9 +161,31 @@ vm_accel()
 		echo "-accel tcg -icount shift=0,sleep=off -cpu max,-erms,-fsrm -smp 1"
 		return
 	fi
-	# QEMU takes the next one where /dev/kvm is there but of no use.
-	[ ! -w /dev/kvm ] || printf '%s ' "-accel kvm"
-	echo "-accel tcg,thread=multi -cpu max -smp ${CPUS:-2}"
+	if vm_kvm; then
+		echo "-accel kvm -cpu max -smp ${CPUS:-2}"
+	else
+		echo "-accel tcg,thread=multi -cpu max -smp ${CPUS:-2}"
+	fi
+}
+
+# vm_kvm: does KVM run this kernel? That /dev/kvm is there does not say so: inside
+# some hypervisors it takes kernels made for it only. Tried once for each boot of
+# this machine: a kernel without an initramfs panics, and QEMU ends.
+vm_kvm()
+{
+	local known=$CACHE/kvm boot answer=no
+
+	[ -w /dev/kvm ] || return
+	boot=$(</proc/sys/kernel/random/boot_id)
+	if [ "$(cut -d ' ' -f 1 "$known" 2>/dev/null)" != "$boot" ]; then
+		! timeout -k 1 20 qemu-system-x86_64 -accel kvm -cpu max -m 512M \
+			-nodefaults -no-user-config -display none -no-reboot \
+			-kernel "$(kernel_vmlinuz "$KERNEL")" -append panic=-1 \
+			>/dev/null 2>&1 || answer=yes
+		echo "$boot $answer" >"$known.$$"
+		mv "$known.$$" "$known"
+	fi
+	[ "$(cut -d ' ' -f 2 "$known")" = yes ]
 }
 
 vm_module()
