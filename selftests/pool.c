@@ -1538,7 +1538,7 @@ static __u64 cost_of(__u64 (*ask)(int fd, int pool, int info), int fd, int pool,
 	return least;
 }
 
-/* More than its noise, and far less than a walk over the blocks: see the bench. */
+/* More than the noise of a busy machine, far less than a walk over the blocks. */
 TEST_F_TIMEOUT(ids, P20_asking_costs_the_same_with_100000_cached_blocks, 120)
 {
 	int cached = test_times(100000), blocks = 2 * cached + 1;
@@ -1578,9 +1578,9 @@ TEST_F_TIMEOUT(ids, P20_asking_costs_the_same_with_100000_cached_blocks, 120)
 	/* A debug kernel's own work takes what time it likes. */
 	if (test_slow() > 1)
 		return;
-	EXPECT_GT(2 * stat[0], stat[1]);
-	EXPECT_GT(2 * fdinfo[0], fdinfo[1]);
-	EXPECT_GT(2 * client[0], client[1]);
+	EXPECT_GT(10 * stat[0], stat[1]);
+	EXPECT_GT(10 * fdinfo[0], fdinfo[1]);
+	EXPECT_GT(10 * client[0], client[1]);
 }
 
 /* An id is a number. What one took to note it would be 8 bytes at the least. */

@@ -3,8 +3,8 @@
 #
 # make check: every test on every supported stock kernel, then the tests that
 # run on this machine (selftests/host). make check-debug, which is check.sh
-# --debug: the tests on the debug kernels, in a VM each at the same time, then
-# the tests of these kernels (selftests/debug).
+# --debug: the tests on the debug kernels, then the tests of these kernels
+# (selftests/debug). Each kernel has a VM, and all run at the same time.
 #
 #	KERNELS		6.1 6.12, or 6.12-kasan 6.12-kcsan
 #	TESTS		only these, by name: programs, scripts, host tests
@@ -122,8 +122,7 @@ run_kernel()
 		"$RESULTS/$1.list" "$TOP/build/selftests" "$RESULTS/$1"
 }
 
-# Stock kernels one after the other; debug kernels, which leave processors idle,
-# at the same time.
+# At the same time: most tests use one of their two processors.
 run_kernels()
 {
 	local k judged
@@ -133,7 +132,6 @@ run_kernels()
 		list "$k" >"$RESULTS/$k.list"
 		[ -s "$RESULTS/$k.list" ] || continue
 		run_kernel "$k" &
-		[ $DEBUG = yes ] || wait
 	done
 	wait
 	for k in $KERNELS; do
