@@ -624,10 +624,12 @@ TEST_F(view, debugfs_lists_the_pools)
 	other = test_open(self->index);
 	test_alloc(self->fd, self->id, CHUNKS(3));
 	test_free(self->fd, test_alloc(self->fd, self->id, CHUNKS(2)));
+	test_empty_cache(self->fd, self->id, DEVPOOL_EMPTY_TRIM | DEVPOOL_EMPTY_KEEP_PHYSICAL, 0);
 	test_pool_get(self->fd, self->id);
 	line = pool_line(READ_POOLS(), self->id, client);
 	ASSERT_NE(NULL, line);
 	stat = test_pool_stat(self->pool, default_pool);
+	EXPECT_EQ(CHUNKS(2), stat.out_spare.current);
 	EXPECT_SAYS(line, "pid=%d ", getpid());
 	EXPECT_SAYS(line, "state=live ");
 	EXPECT_SAYS(line, "use_count=2 ");
