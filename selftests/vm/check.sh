@@ -3,8 +3,8 @@
 #
 # make check: every test on every supported stock kernel, then the tests that
 # run on this machine (selftests/host). make check-debug, which is check.sh
-# --debug: the tests on the debug kernels, then the tests of these kernels
-# (selftests/debug). Each kernel has a VM, and all run at the same time.
+# --debug: the tests on the debug kernels, and the tests of these kernels
+# (selftests/debug). Each kernel has a VM, and all of this runs at the same time.
 #
 #	KERNELS		6.1 6.12, or 6.12-kasan 6.12-kcsan
 #	TESTS		only these, by name: programs, scripts, host tests
@@ -125,15 +125,16 @@ run_kernel()
 # At the same time: most tests use one of their two processors.
 run_kernels()
 {
-	local k judged
+	local k judged pids=()
 
 	for k in $KERNELS; do
 		check_config "$k" >>"$RESULTS/judged"
 		list "$k" >"$RESULTS/$k.list"
 		[ -s "$RESULTS/$k.list" ] || continue
 		run_kernel "$k" &
+		pids+=($!)
 	done
-	wait
+	wait "${pids[@]}"
 	for k in $KERNELS; do
 		[ -s "$RESULTS/$k.list" ] || continue
 		judged=$RESULTS/$k/judged
@@ -143,24 +144,66 @@ run_kernels()
 	done
 }
 
+# host_result SCRIPT WHERE: the name of its files, without what they end in
+host_result()
+{
+	local where=$2-
+
+	echo "$RESULTS/host/${where#host-}$(basename "$1" .sh)"
+}
+
 # run_host SCRIPT WHERE: the latter is host, or the kernel it is for
 run_host()
 {
-	local name status=0 tap where=$2
+	local name result status=0 where=$2 began=$SECONDS
 
 	name=$(basename "$1" .sh)
-	tap=$RESULTS/$where/$name.tap
-	mkdir -p "$RESULTS/$where"
+	result=$(host_result "$1" "$where")
 	echo "$where: $name"
-	(cd "$TOP" && timeout -k 10 "$HOST_TIMEOUT" "$1" </dev/null >"$tap" 2>&1) || status=$?
+	(cd "$TOP" && exec timeout -k 10 "$HOST_TIMEOUT" "$1" </dev/null >"$result.tap" 2>&1) &
+	wait $! || status=$?
 	[ $status != 124 ] && [ $status != 137 ] || status=timeout
-	awk -v status=$status -f "$SELF/vm/tap.awk" "$tap" |
-		sed "s/ / $where: $name: /" >"${tap%.tap}.judged"
-	cat "${tap%.tap}.judged" >>"$RESULTS/judged"
-	if grep -q '^fail ' "${tap%.tap}.judged"; then
+	awk -v status=$status -f "$SELF/vm/tap.awk" "$result.tap" |
+		sed "s/ / $where: $name: /" >"$result.judged"
+	echo "time $name $((SECONDS - began))" >>"$RESULTS/host/verdict"
+	if grep -q '^fail ' "$result.judged"; then
 		echo "--- output of $name, of what failed:"
-		failed_output "$tap"
+		failed_output "$result.tap"
 	fi
+}
+
+# wheres: where each host test is run
+wheres()
+{
+	[ $DEBUG = yes ] && echo "$KERNELS" || echo host
+}
+
+run_hosts()
+{
+	local t where
+
+	trap 'kill $(jobs -p) 2>/dev/null' EXIT
+	trap 'exit 143' TERM
+	mkdir -p "$RESULTS/host"
+	for t in $(host_tests "$HOST"); do
+		for where in $(wheres); do
+			KERNEL=$where run_host "$t" "$where"
+		done
+	done
+}
+
+judge_hosts()
+{
+	local t where judged
+
+	for t in $(host_tests "$HOST"); do
+		for where in $(wheres); do
+			judged=$(host_result "$t" "$where").judged
+			[ -s "$judged" ] ||
+				echo "fail $where: $(basename "$t" .sh): all: nothing was judged" >"$judged"
+			cat "$judged" >>"$RESULTS/judged"
+		done
+	done
 }
 
 summary()
@@ -228,15 +271,9 @@ if [ -n "${TRACES:-}" ] && [ ! -d "$TRACES" ]; then
 	die "TRACES: $TRACES is not a folder"
 fi
 
+run_hosts &
+hosts=$!
 run_kernels
-for t in $(host_tests "$HOST"); do
-	if [ $DEBUG = no ]; then
-		run_host "$t" host
-		continue
-	fi
-	for k in $KERNELS; do
-		KERNEL=$k run_host "$t" "$k" &
-	done
-	wait
-done
+wait $hosts
+judge_hosts
 finish
