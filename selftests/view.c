@@ -761,6 +761,70 @@ TEST_F(view, trace_events_say_what_happens)
 	EXPECT_EVENTS(0, "chunks_in", self->id, "bytes=%llu", CHUNKS(3));
 }
 
+/* The line of the first event that begins so, NULL if there is none */
+static const char *event_line(const char *what)
+{
+	const char *p = strstr(trace, what);
+
+	while (p && p > trace && p[-1] != '\n')
+		p--;
+	return p;
+}
+
+/* Whose line it is: of this thread, by name and id, as the kernel prints all of them */
+static bool event_is_mine(const char *line)
+{
+	char comm[16], head[40];
+
+	if (prctl(PR_GET_NAME, comm))
+		return false;
+	snprintf(head, sizeof(head), "%s-%d ", comm, (int)gettid());
+	return line && !strncmp(line + strspn(line, " "), head, strlen(head));
+}
+
+TEST_F(view, trace_events_of_a_pending_block)
+{
+	const char *allocated, *freed, *pending, *reaped;
+	__u64 addr, other, bytes = CHUNKS(1) - TEST_PAGE, asked = bytes - 100, first, last;
+	__u32 stream;
+
+	stream = test_stream(self->fd, 0);
+	TRACE_BEGIN();
+	addr = test_alloc(self->fd, self->id, asked);
+	other = test_alloc(self->fd, self->id, 512);
+	test_record(self->fd, addr, stream);
+	test_record(self->fd, other, stream);
+	first = test_submit(self->fd, stream);
+	test_free(self->fd, addr);
+	last = test_submit(self->fd, stream);
+	test_free(self->fd, other);
+	test_signal(self->fd, stream, first);
+	test_signal(self->fd, stream, last);
+	/* The stream has nothing outstanding: these are pending no more. */
+	test_free(self->fd, test_alloc(self->fd, self->id, asked));
+	TRACE_END();
+
+	EXPECT_EVENTS(1, "pending", self->id, "addr=0x%llx bytes=%llu requested=%llu", addr,
+		      bytes, asked);
+	EXPECT_EVENTS(1, "pending", self->id, "addr=0x%llx bytes=512 requested=512", other);
+	EXPECT_EVENTS(1, "reap", self->id, "stream=%u point=%llu blocks=1", stream, first);
+	EXPECT_EVENTS(1, "reap", self->id, "stream=%u point=%llu blocks=1", stream, last);
+	EXPECT_EQ(2, events(": devpool_pending:"));
+	EXPECT_EQ(2, events(": devpool_reap:"));
+
+	allocated = event_line(": devpool_alloc:");
+	freed = event_line(": devpool_free:");
+	pending = event_line(": devpool_pending:");
+	reaped = event_line(": devpool_reap:");
+	EXPECT_TRUE(event_is_mine(allocated));
+	EXPECT_TRUE(event_is_mine(freed));
+	EXPECT_TRUE(event_is_mine(pending));
+	EXPECT_TRUE(event_is_mine(reaped));
+	EXPECT_LT(allocated, freed);
+	EXPECT_LT(freed, pending);
+	EXPECT_LT(pending, reaped);
+}
+
 /* What nobody was told of did not happen. */
 TEST_F(view, trace_of_an_answer_that_has_nowhere_to_go)
 {
