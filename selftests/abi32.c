@@ -5,7 +5,7 @@
  */
 #include <devpool.h>
 
-#include "devpool_test.h"
+#include "fence_test.h"
 
 static_assert(sizeof(void *) == 4, "this is for 32 bits");
 
@@ -117,6 +117,74 @@ TEST_F(abi32, every_other_command)
 	test_limit(self->fd, 0);
 	EXPECT_LE(self->chunk, test_stats_device(self->fd).out_resident.current);
 	EXPECT_EQ(1, test_pool_put(other, pool));
+}
+
+/* Points are 64 bits long, and so are timeouts. */
+TEST_F(abi32, every_command_of_streams)
+{
+	__u32 stream = test_stream(self->fd, 0), fenced, twin, fence = 0;
+	struct test_fences fences = { .file = test_open_vgem() };
+	struct devpool_stream_submit submit;
+	struct devpool_snapshot_entry entry[8];
+	int pool_fd, sync, i, n, found = 0;
+	struct devpool_pool_id pool;
+	__u64 x, y, point, begin;
+
+	pool_fd = test_pool_create(self->fd, &pool);
+	x = test_alloc(self->fd, pool, self->chunk);
+	test_record(self->fd, x + 4096, stream);
+	point = test_submit(self->fd, stream);
+	EXPECT_EQ(1, point);
+	test_free(self->fd, x);
+	n = test_snapshot(self->fd, pool, 0, entry, 8);
+	for (i = 0; i < n; i++)
+		found += entry[i].addr == x && entry[i].state == DEVPOOL_BLOCK_PENDING;
+	EXPECT_EQ(1, found);
+	/* More than 2^32 ns of time, of which 50 ms pass */
+	begin = test_now();
+	EXPECT_EQ(self->chunk, test_empty_until(self->fd, pool, DEVPOOL_EMPTY_TRIM, 0,
+						begin + 50000000).out_pending);
+	EXPECT_LE(begin + 50000000, test_now());
+	test_err_signal(EINVAL, self->fd, stream, point + (1ULL << 32));
+	test_signal(self->fd, stream, point);
+	EXPECT_EQ(0, test_pending(self->fd, pool));
+
+	/* Blocks and routes of a stream of their own */
+	test_route_stream_begin(self->fd, pool, stream);
+	y = test_alloc_on(self->fd, default_pool, self->chunk, stream);
+	EXPECT_EQ(self->chunk, test_pool_stat(pool_fd, default_pool).out_allocated.current);
+	test_route_stream_end(self->fd, pool, stream);
+	test_submit(self->fd, stream);
+	test_free(self->fd, y);
+	EXPECT_NE(y, test_alloc(self->fd, pool, self->chunk));
+	EXPECT_EQ(y, test_alloc_on(self->fd, pool, self->chunk, stream));
+	test_stream_destroy(self->fd, stream);
+	test_err_stream_destroy(ENOENT, self->fd, stream);
+
+	ASSERT_LE(0, fences.file)
+		TH_LOG("no vgem");
+	fenced = test_stream(self->fd, DEVPOOL_STREAM_FENCED);
+	twin = test_stream(self->fd, DEVPOOL_STREAM_FENCED);
+	sync = test_fence(&fences, &fence);
+	submit = test_submit_opts(self->fd, .stream = fenced, .in_fence = sync,
+				  .flags = DEVPOOL_SUBMIT_FENCE_IN | DEVPOOL_SUBMIT_FENCE_OUT);
+	EXPECT_EQ(1, submit.out_point);
+	EXPECT_EQ(0, test_sync_status(submit.out_fence));
+	test_submit_opts(self->fd, .stream = twin, .in_fence = submit.out_fence,
+			 .flags = DEVPOOL_SUBMIT_FENCE_IN);
+	test_record(self->fd, y, twin);
+	test_free(self->fd, y);
+	EXPECT_EQ(self->chunk, test_pending(self->fd, pool));
+	test_fence_signal(&fences, fence);
+	EXPECT_SOON(!test_pending(self->fd, pool));
+	EXPECT_EQ(1, test_sync_status(submit.out_fence));
+	close(submit.out_fence);
+	close(sync);
+	close(fences.file);
+	close(pool_fd);
+	close(self->fd);
+	EXPECT_SOON(!devpool_sysfs(self->index, "used"));
+	EXPECT_BASE(self->base, self->index);
 }
 
 TEST_F(abi32, no_other_command)
