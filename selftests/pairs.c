@@ -7,12 +7,15 @@
  */
 #include <pthread.h>
 
-#include "devpool_test.h"
+#include "fence_test.h"
 
 /* DEVPOOL_PAIR_MS: how long a pair is at it */
 #define PAIR_MS 10
 /* of one fixture, over all pairs */
 #define PAIRS_TIMEOUT 60
+
+/* as long as a test waits for what a driver is done with, ns */
+#define PATIENCE 5000000000LL
 
 #define BLOCKS 4
 #define SHARED 8
@@ -53,6 +56,10 @@ struct actor {
 	bool together;
 	/* limits are being set, by itself or by the other one */
 	bool limited;
+	/* a user stream of its client's, and the last point that it has submitted */
+	__u32 stream;
+	__u64 point;
+	struct test_fences fences;
 	/* 0, or where what was answered */
 	int line;
 	int ret;
@@ -103,9 +110,10 @@ static bool excused(struct actor *a, int ret)
 	return ret == -ENOENT && a->foreign && get(a) > 0;
 }
 
+/* What streams still use counts, and would be worth waiting for. */
 static bool by_limit(const struct actor *a, int ret)
 {
-	return ret == -EDQUOT && a->limited;
+	return (ret == -EDQUOT || ret == -EAGAIN) && a->limited;
 }
 
 static void share(struct actor *a, __u64 addr)
@@ -315,22 +323,23 @@ static void limit_end(struct actor *a)
 		WRONG(a, ret);
 }
 
-/* By the id or by the file; the client's own cache now and then */
+/* By the id or by the file; the client's own cache now and then; it may wait a bit */
 static void empty(struct actor *a, __u32 flags)
 {
+	__s64 until = dice(a, 2) ? 0 : test_now() + dice(a, 1000000);
 	bool by_id = dice(a, 2);
 	struct devpool_empty_cache e;
 	int ret;
 
 	if (!dice(a, 4)) {
-		ret = devpool_empty_cache_raw(a->fd, default_pool, flags, 0, &e);
+		ret = devpool_empty_until_raw(a->fd, default_pool, flags, 0, until, &e);
 		if (ret)
 			WRONG(a, ret);
 		return;
 	}
-	ret = devpool_empty_cache_raw(by_id ? a->fd : a->s->pool,
+	ret = devpool_empty_until_raw(by_id ? a->fd : a->s->pool,
 				      by_id ? a->s->id : default_pool, flags,
-				      dice(a, 4) * a->s->chunk, &e);
+				      dice(a, 4) * a->s->chunk, until, &e);
 	if (ret) {
 		if (!by_id || !excused(a, ret))
 			WRONG(a, ret);
@@ -497,6 +506,158 @@ static void touch_once(struct actor *a)
 		WRONG(a, sig);
 }
 
+/* A block on a stream; 0 if there is none, which may be so */
+static __u64 alloc_on(struct actor *a, struct devpool_pool_id id, __u32 stream)
+{
+	struct devpool_alloc cmd = {
+		.bytes = (1 + dice(a, 512)) * TEST_PAGE,
+		.pool = id,
+		.stream = stream,
+	};
+	int ret = devpool_alloc_opts_raw(a->fd, &cmd);
+
+	if (!ret) {
+		share(a, cmd.out_addr);
+		return cmd.out_addr;
+	}
+	if (!excused(a, ret) && !by_limit(a, ret)) {
+		a->ret = ret;
+		a->line = __LINE__;
+	}
+	return 0;
+}
+
+/* One more point of the client's stream, and mostly its end. The other actor may end it. */
+static void submit_once(struct actor *a)
+{
+	struct devpool_stream_submit cmd = { .stream = a->stream };
+	int ret = devpool_stream_submit_raw(a->fd, &cmd);
+
+	if (ret && ret != -EDQUOT)
+		WRONG(a, ret);
+	if (!ret) {
+		if (cmd.out_point <= a->point)
+			WRONG(a, 0);
+		a->point = cmd.out_point;
+		if (!dice(a, 3))
+			return;
+	}
+	ret = devpool_stream_signal_raw(a->fd, a->stream, a->point);
+	if (ret && (ret != -EINVAL || !a->together))
+		WRONG(a, ret);
+}
+
+/* Others get it when the stream is done, the stream at once. */
+static void guard_once(struct actor *a)
+{
+	__u64 addr = alloc_on(a, a->s->id, a->stream);
+	int ret;
+
+	if (!addr)
+		return;
+	submit_once(a);
+	ret = devpool_free_raw(a->fd, addr);
+	if (ret)
+		WRONG(a, ret);
+}
+
+static void record_once(struct actor *a)
+{
+	__u64 addr = alloc_on(a, a->s->id, 0);
+	int ret;
+
+	if (!addr)
+		return;
+	ret = devpool_record_raw(a->fd, addr + dice(a, TEST_PAGE), a->stream);
+	if (ret)
+		WRONG(a, ret);
+	submit_once(a);
+	ret = devpool_free_raw(a->fd, addr);
+	if (ret)
+		WRONG(a, ret);
+}
+
+/* A stream of its own with a route, which ends before the stream or with it */
+static void stream_once(struct actor *a)
+{
+	struct devpool_stream_submit cmd = {};
+	__u64 addr = 0;
+	__u32 stream;
+	int ret;
+
+	ret = devpool_stream_create_raw(a->fd, 0, &stream);
+	if (ret)
+		WRONG(a, ret);
+	ret = devpool_route_stream_raw(a->fd, DEVPOOL_IOC_ROUTE_BEGIN, a->s->id, stream);
+	if (!ret) {
+		addr = alloc_on(a, default_pool, stream);
+		if (dice(a, 2))
+			ret = devpool_route_stream_raw(a->fd, DEVPOOL_IOC_ROUTE_END, a->s->id,
+						       stream);
+		if (ret)
+			WRONG(a, ret);
+	} else if (!excused(a, ret)) {
+		WRONG(a, ret);
+	}
+	cmd.stream = stream;
+	ret = devpool_stream_submit_raw(a->fd, &cmd);
+	if (ret || cmd.out_point != 1)
+		WRONG(a, ret);
+	if (addr && dice(a, 2)) {
+		ret = devpool_free_raw(a->fd, addr);
+		if (ret)
+			WRONG(a, ret);
+		addr = 0;
+	}
+	ret = devpool_stream_destroy_raw(a->fd, stream);
+	if (ret)
+		WRONG(a, ret);
+	ret = addr ? devpool_free_raw(a->fd, addr) : 0;
+	if (ret)
+		WRONG(a, ret);
+}
+
+/* A block that a driver uses for a moment, longer than there is the stream */
+static void fence_once(struct actor *a)
+{
+	struct devpool_stream_submit cmd = {
+		.flags = DEVPOOL_SUBMIT_FENCE_IN | DEVPOOL_SUBMIT_FENCE_OUT,
+	};
+	__u32 stream, fence = 0;
+	__u64 addr;
+	int ret;
+
+	ret = devpool_stream_create_raw(a->fd, DEVPOOL_STREAM_FENCED, &stream);
+	if (ret)
+		WRONG(a, ret);
+	cmd.stream = stream;
+	cmd.in_fence = test_fence_raw(&a->fences, &fence);
+	if (cmd.in_fence < 0)
+		WRONG(a, cmd.in_fence);
+	ret = devpool_stream_submit_raw(a->fd, &cmd);
+	if (ret)
+		WRONG(a, ret);
+	addr = alloc_on(a, a->s->id, dice(a, 2) ? stream : 0);
+	if (addr) {
+		ret = devpool_record_raw(a->fd, addr, stream);
+		if (ret)
+			WRONG(a, ret);
+		ret = devpool_free_raw(a->fd, addr);
+		if (ret)
+			WRONG(a, ret);
+	}
+	if (test_sync_status(cmd.out_fence))
+		WRONG(a, test_sync_status(cmd.out_fence));
+	ret = devpool_stream_destroy_raw(a->fd, stream);
+	if (ret)
+		WRONG(a, ret);
+	ret = test_fence_signal_raw(&a->fences, fence);
+	if (ret)
+		WRONG(a, ret);
+	close(cmd.in_fence);
+	close(cmd.out_fence);
+}
+
 static const struct act acts[] = {
 	{ "ALLOC/FREE", alloc_once, alloc_end },
 	{ "POOL_GET", get_once },
@@ -514,6 +675,11 @@ static const struct act acts[] = {
 	{ "a third client", peer_once },
 	{ "fdinfo", fdinfo_once },
 	{ "touch", touch_once },
+	{ "SUBMIT/SIGNAL", submit_once },
+	{ "ALLOC on a stream", guard_once },
+	{ "RECORD/FREE", record_once },
+	{ "STREAM_CREATE/DESTROY", stream_once },
+	{ "a fenced stream", fence_once },
 };
 
 static void *actor_run(void *p)
@@ -544,6 +710,8 @@ FIXTURE(pairs)
 	struct test_base base;
 	struct scene s;
 	struct actor a[2];
+	/* of each actor */
+	struct test_fences fences[2];
 	int creator;
 	int peer;
 	int index;
@@ -565,6 +733,10 @@ FIXTURE_SETUP(pairs)
 	close(self->fd);
 	test_catch();
 	pthread_barrier_init(&self->s.barrier, NULL, 2);
+	self->fences[0].file = test_open_vgem();
+	self->fences[1].file = test_open_vgem();
+	ASSERT_LE(0, self->fences[1].file)
+		TH_LOG("no vgem");
 }
 
 FIXTURE_TEARDOWN(pairs)
@@ -578,6 +750,7 @@ do {										\
 	struct devpool_pool_id _id;						\
 	struct actor *_a = self->a;						\
 	pthread_t _thread;							\
+	__u32 _stream[2];							\
 	long _got, _put;							\
 	char *_p;								\
 	int _i;									\
@@ -593,6 +766,8 @@ do {										\
 	_p = test_map(_s->holder, _s->x, X_BYTES);				\
 	test_fill(_p, X_BYTES, X_TAG);						\
 	test_unmap(_p, X_BYTES);						\
+	_stream[0] = test_stream(self->creator, 0);				\
+	_stream[1] = test_stream(self->peer, 0);				\
 	memset(_s->shared, 0, sizeof(_s->shared));				\
 	memset(_a, 0, sizeof(self->a));						\
 	for (_i = 0; _i < 2; _i++) {						\
@@ -604,6 +779,8 @@ do {										\
 		_a[_i].together = variant->who != TWO_CLIENTS;			\
 		_a[_i].limited = acts[first].limits || acts[second].limits;	\
 		_a[_i].fd = _a[_i].foreign ? self->peer : self->creator;	\
+		_a[_i].stream = _stream[_a[_i].foreign];			\
+		_a[_i].fences = self->fences[_i];				\
 	}									\
 	_s->deadline = test_now() + ms * 1000000ULL;				\
 	ASSERT_EQ(0, pthread_create(&_thread, NULL, actor_run, &_a[1]));	\
@@ -619,6 +796,11 @@ do {										\
 	EXPECT_EQ(0, _a[0].routes + _a[1].routes);				\
 	test_err_route_end(ENOENT, _a[0].fd, _s->id, DEVPOOL_SCOPE_ALL);	\
 	test_err_route_end(ENOENT, _a[1].fd, _s->id, DEVPOOL_SCOPE_ALL);	\
+	/* What drivers use comes back when the work is done, and so does the rest. */ \
+	test_stream_destroy(self->creator, _stream[0]);				\
+	test_stream_destroy(self->peer, _stream[1]);				\
+	EXPECT_EQ(0, test_empty_until(_s->pool, default_pool, DEVPOOL_EMPTY_TRIM, 0, \
+				      test_now() + PATIENCE).out_pending);	\
 	/* There are as many references as they say. */				\
 	_got = _a[0].references + _a[1].references;				\
 	_stat = test_pool_stat(_s->pool, default_pool);				\
