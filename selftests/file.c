@@ -5,7 +5,7 @@
  */
 #include <pthread.h>
 
-#include "devpool_test.h"
+#include "fence_test.h"
 
 FIXTURE(file)
 {
@@ -32,11 +32,22 @@ FIXTURE_TEARDOWN(file)
  * A life of everything there is, in steps. The process that lives it reports
  * the step at which it is to stop and waits there for its end.
  */
+/* What is left of it when it ends now, in memory that both have */
+struct life_after {
+	/* the names of fences that it has made */
+	__u32 fence[2];
+	/* bytes that these keep */
+	__u64 held;
+};
+
 struct life {
 	int index;
 	int report;
 	int stop;
 	int step;
+	/* of whoever waits for its end, which go on after it */
+	struct test_fences fences;
+	struct life_after *after;
 };
 
 static void life_step(struct life *l)
@@ -148,38 +159,197 @@ static void life(struct life *l)
 	LIFE(close(q_fd));
 }
 
+#define LIFE_PATIENCE 5000000000ULL
+
+/* What a fence kept comes back a moment after it. */
+static bool life_is(int index, long long used, long long pools)
+{
+	__u64 until = test_now() + LIFE_PATIENCE * test_slow();
+
+	do {
+		if (devpool_sysfs(index, "used") == used &&
+		    devpool_sysfs(index, "pools") == pools)
+			return true;
+		usleep(1000);
+	} while (test_now() < until);
+	return false;
+}
+
+/* A step after which fences keep so many bytes, whatever happens to the process */
+#define LIFE_HOLDS(call, bytes)							\
+do {										\
+	if ((call) < 0)								\
+		_exit(3);							\
+	l->after->held = (bytes);						\
+	life_step(l);								\
+} while (0)
+
+static int life_submit(int fd, __u32 stream, int sync, __u32 flags, __u64 *point, int *out)
+{
+	struct devpool_stream_submit cmd = {
+		.stream = stream,
+		.in_fence = sync,
+		.flags = flags,
+	};
+	int ret = devpool_stream_submit_raw(fd, &cmd);
+
+	*point = cmd.out_point;
+	*out = cmd.out_fence;
+	return ret;
+}
+
+static int life_alloc_on(int fd, struct devpool_pool_id pool, __u64 bytes, __u32 stream,
+			 __u64 *addr)
+{
+	struct devpool_alloc cmd = { .bytes = bytes, .pool = pool, .stream = stream };
+	int ret = devpool_alloc_opts_raw(fd, &cmd);
+
+	*addr = cmd.out_addr;
+	return ret;
+}
+
+static void life_of_streams(struct life *l)
+{
+	const __u32 in = DEVPOOL_SUBMIT_FENCE_IN, both = in | DEVPOOL_SUBMIT_FENCE_OUT;
+	struct devpool_pool_id p = {}, q = {}, any;
+	int fd, other, p_fd, q_fd, first, second, out, none;
+	__u32 s, t, f, g, *fence = l->after->fence;
+	struct devpool_empty_cache empty;
+	__u64 x, y, z, w, point;
+	char *m;
+
+	LIFE(fd = devpool_open_node(l->index));
+	LIFE(other = devpool_open_node(l->index));
+	LIFE(devpool_pool_create_raw(fd, &p, &p_fd));
+	/* User streams: nothing of theirs outlives their client. */
+	LIFE(devpool_stream_create_raw(fd, 0, &s));
+	LIFE(devpool_stream_create_raw(fd, 0, &t));
+	LIFE(devpool_alloc_raw(fd, p, 4 * MIB, &x));
+	LIFE(life_map(fd, x, 4 * MIB, &m));
+	LIFE(life_write(m, 4 * MIB));
+	LIFE(devpool_record_raw(fd, x + 2 * MIB, s));
+	LIFE(life_submit(fd, s, 0, 0, &point, &none));
+	LIFE(devpool_free_raw(fd, x));
+	LIFE(devpool_empty_until_raw(fd, p, DEVPOOL_EMPTY_TRIM, 0, test_now() + 1000000,
+				     &empty));
+	LIFE(life_alloc_on(fd, p, 4 * MIB, t, &y));
+	LIFE(devpool_stream_signal_raw(fd, s, point));
+	LIFE(life_submit(fd, t, 0, 0, &point, &none));
+	LIFE(devpool_free_raw(fd, y));
+	LIFE(life_alloc_on(fd, p, 4 * MIB, t, &y));
+	LIFE(devpool_record_raw(fd, y, s));
+	LIFE(life_submit(fd, s, 0, 0, &point, &none));
+	LIFE(devpool_free_raw(fd, y));
+	LIFE(devpool_route_stream_raw(fd, DEVPOOL_IOC_ROUTE_BEGIN, p, t));
+	LIFE(life_alloc_on(fd, default_pool, 2 * MIB, t, &y));
+	LIFE(close(p_fd));
+	LIFE(devpool_stream_destroy_raw(fd, s));
+	LIFE(devpool_free_raw(fd, y));
+	LIFE(devpool_stream_destroy_raw(fd, t));
+	LIFE(munmap(m, 4 * MIB));
+	/* Fenced ones: what the fences keep stays, and nothing else. */
+	LIFE(devpool_pool_create_raw(fd, &q, &q_fd));
+	LIFE(devpool_pool_attach_raw(other, q_fd, &any));
+	LIFE(devpool_stream_create_raw(fd, DEVPOOL_STREAM_FENCED, &f));
+	LIFE(devpool_stream_create_raw(other, DEVPOOL_STREAM_FENCED, &g));
+	LIFE(first = test_fence_raw(&l->fences, &fence[0]));
+	LIFE(life_submit(fd, f, first, both, &point, &out));
+	LIFE(close(first));
+	LIFE(devpool_alloc_raw(fd, q, 6 * MIB, &z));
+	LIFE(life_map(fd, z, 6 * MIB, &m));
+	LIFE(life_write(m, 6 * MIB));
+	LIFE_HOLDS(devpool_record_raw(fd, z, f), 6 * MIB);
+	LIFE(devpool_retain_raw(other, z));
+	LIFE(devpool_free_raw(fd, z));
+	LIFE(second = test_fence_raw(&l->fences, &fence[1]));
+	LIFE(life_submit(other, g, second, in, &point, &none));
+	LIFE(devpool_record_raw(other, z, g));
+	LIFE(devpool_free_raw(other, z));
+	LIFE(devpool_empty_until_raw(fd, q, DEVPOOL_EMPTY_TRIM, 0, test_now() + 1000000,
+				     &empty));
+	LIFE_HOLDS(life_alloc_on(fd, q, 2 * MIB, f, &w), 8 * MIB);
+	LIFE(devpool_free_raw(fd, w));
+	LIFE_HOLDS(life_alloc_on(other, q, 4 * MIB, g, &w), 12 * MIB);
+	LIFE(devpool_free_raw(other, w));
+	LIFE(devpool_stream_destroy_raw(fd, f));
+	LIFE(devpool_stream_destroy_raw(other, g));
+	LIFE(devpool_empty_until_raw(q_fd, default_pool, DEVPOOL_EMPTY_RELEASE, 0, 0, &empty));
+	LIFE(devpool_pool_put_raw(other, q));
+	LIFE(close(q_fd));
+	LIFE(close(fd));
+	LIFE(munmap(m, 6 * MIB));
+	/* Of f's, two MiB had no other use; z is g's as well. */
+	l->after->held = 10 * MIB;
+	LIFE(test_fence_signal_raw(&l->fences, fence[0]) ?: life_is(l->index, 10 * MIB, 1) - 1);
+	LIFE(close(out));
+	LIFE(close(other));
+	l->after->held = 0;
+	LIFE(test_fence_signal_raw(&l->fences, fence[1]) ?: life_is(l->index, 0, 0) - 1);
+	LIFE(close(second));
+}
+
+/* Every life up to a step, one step longer each time */
+#define KILL_AT_EVERY_STEP(lives, steps)					\
+do {										\
+	struct life _l = { .index = self->index };				\
+	struct test_base _now;							\
+	int _report[2];								\
+	int _there;								\
+	pid_t _pid;								\
+	int _i;									\
+										\
+	_l.after = mmap(NULL, TEST_PAGE, PROT_READ | PROT_WRITE,			\
+		       MAP_SHARED | MAP_ANONYMOUS, -1, 0);			\
+	ASSERT_NE(MAP_FAILED, _l.after);						\
+	_l.fences.file = test_open_vgem();					\
+	ASSERT_LE(0, _l.fences.file)						\
+		TH_LOG("no vgem");						\
+	for (_l.stop = 0; ; _l.stop++) {					\
+		memset(_l.after, 0, sizeof(*_l.after));				\
+		ASSERT_EQ(0, pipe(_report));					\
+		_pid = test_fork();						\
+		ASSERT_LE(0, _pid);						\
+		if (!_pid) {							\
+			close(_report[0]);					\
+			_l.report = _report[1];					\
+			lives(&_l);						\
+			/* As many steps as there are, and all at once at the end */ \
+			_there = -1;						\
+			_exit(write(_report[1], &_there, sizeof(_there)) !=	\
+			      sizeof(_there));					\
+		}								\
+		close(_report[1]);						\
+		ASSERT_EQ(sizeof(_there), read(_report[0], &_there, sizeof(_there))) \
+			TH_LOG("step %d: status %d", _l.stop, test_wait(_pid));	\
+		close(_report[0]);						\
+		if (_there < 0)							\
+			break;							\
+		ASSERT_EQ(_l.stop, _there);					\
+		ASSERT_EQ(-SIGKILL, test_kill(_pid));				\
+		_now = test_base(self->index);					\
+		EXPECT_EQ(self->base.used + _l.after->held, _now.used);		\
+		EXPECT_EQ(self->base.clients, _now.clients);			\
+		EXPECT_EQ(self->base.pools + !!_l.after->held, _now.pools);	\
+		for (_i = 0; _i < ARRAY_SIZE(_l.after->fence); _i++)		\
+			test_fence_signal_raw(&_l.fences, _l.after->fence[_i]);	\
+		EXPECT_TRUE(life_is(self->index, self->base.used, self->base.pools)); \
+		ASSERT_EQ(0, _metadata->exit_code)				\
+			TH_LOG("step %d", _l.stop);				\
+	}									\
+	ASSERT_EQ(0, test_wait(_pid));						\
+	EXPECT_BASE(self->base, self->index);					\
+	EXPECT_LT(steps, _l.stop);						\
+	close(_l.fences.file);							\
+} while (0)
+
 TEST_F_TIMEOUT(file, F01_killed_at_every_step, 120)
 {
-	struct life l = { .index = self->index };
-	int report[2];
-	int there;
-	pid_t pid;
+	KILL_AT_EVERY_STEP(life, 50);
+}
 
-	ASSERT_EQ(0, pipe(report));
-	for (l.stop = 0; ; l.stop++) {
-		pid = test_fork();
-		ASSERT_LE(0, pid);
-		if (!pid) {
-			close(report[0]);
-			l.report = report[1];
-			life(&l);
-			/* As many steps as there are, and all at once at the end */
-			there = -1;
-			_exit(write(report[1], &there, sizeof(there)) != sizeof(there));
-		}
-		ASSERT_EQ(sizeof(there), read(report[0], &there, sizeof(there)))
-			TH_LOG("step %d: status %d", l.stop, test_wait(pid));
-		if (there < 0)
-			break;
-		ASSERT_EQ(l.stop, there);
-		ASSERT_EQ(-SIGKILL, test_kill(pid));
-		EXPECT_BASE(self->base, self->index);
-		if (_metadata->exit_code)
-			TH_LOG("step %d", l.stop);
-	}
-	ASSERT_EQ(0, test_wait(pid));
-	EXPECT_BASE(self->base, self->index);
-	EXPECT_LT(50, l.stop);
+TEST_F_TIMEOUT(file, F01_killed_at_every_step_of_streams, 120)
+{
+	KILL_AT_EVERY_STEP(life_of_streams, 50);
 }
 
 /* Exit is as good an end as a signal. */
