@@ -8,6 +8,7 @@
  *   since nobody writes anything else: memory that comes from another pool would show
  *   that pool's tag.
  * - Whoever has a reference on a block can touch it and can free it.
+ * - Nobody gets memory that a stream still uses, but that stream what is in order.
  * - Every answer is one that the command's description has.
  *
  * In the end the device is as it was.
@@ -15,9 +16,10 @@
  *	torture [--seed=N] [--seconds=N] [--processes=N] [--threads=N]
  *
  * A process that is about to be killed is marked before, so that the others trust
- * nothing any more that it has offered.
+ * nothing any more that it has offered, nor that its user streams still use anything.
+ * Fences are of a driver's file that outlives them all.
  */
-#include "devpool_test.h"
+#include "fence_test.h"
 
 #include <getopt.h>
 #include <poll.h>
@@ -32,6 +34,14 @@
 /* Places of a block that are looked at, at the most */
 #define PLACES 48
 #define PLACE 512ULL
+/* Of a process at a time; streams that only one thread has come on top. */
+#define STREAMS 6
+#define FENCES 8
+#define GUARDS 24
+/* Streams that are recorded on a block */
+#define USES 3
+/* As long as a fence surely does not end by itself, ns */
+#define FENCE_LASTS ((TEST_FENCE_SECONDS - 1) * 1000000000ULL)
 
 /* A block that another client may RETAIN; serial 0 for none */
 struct offer {
@@ -41,6 +51,34 @@ struct offer {
 	__u64 tag;
 	unsigned int process;
 	unsigned int life;
+};
+
+/*
+ * Work of a stream that is not done: of a user stream up to the point that was
+ * submitted last, of a fenced one a fence. It is done when somebody begins to say so,
+ * so what is not done here is not done for devpool either.
+ */
+struct work {
+	/* 0 for none; no two have the same */
+	__u64 serial;
+	__u64 submitted;
+	__u64 signalled;
+	/* of a fence: from when on it may have ended by itself; 0 for a user stream */
+	__u64 ends;
+	/* of a fence: its name, as the driver has it */
+	__u32 fence;
+};
+
+/* Memory that is free and that work protects */
+struct guard {
+	/* 0 while it is being written, and for none; of the work */
+	__u64 serial;
+	__u64 addr;
+	__u64 bytes;
+	__u64 point;
+	/* of the stream that may have it all the same, 0 for none */
+	__u64 stream;
+	unsigned int work;
 };
 
 enum op {
@@ -63,6 +101,12 @@ enum op {
 	OP_BAD,
 	OP_WINDOW,
 	OP_FORK,
+	OP_STREAM_CREATE,
+	OP_STREAM_DESTROY,
+	OP_SUBMIT,
+	OP_SIGNAL,
+	OP_RECORD,
+	OP_STREAM_ROUTE,
 	OP_KILL,
 	OPS,
 };
@@ -90,6 +134,12 @@ static const struct {
 	[OP_BAD] = { "bad", 20 },
 	[OP_WINDOW] = { "window", 16 },
 	[OP_FORK] = { "fork", 4 },
+	[OP_STREAM_CREATE] = { "stream_create", 16 },
+	[OP_STREAM_DESTROY] = { "stream_destroy", 8 },
+	[OP_SUBMIT] = { "stream_submit", 80 },
+	[OP_SIGNAL] = { "stream_signal", 60 },
+	[OP_RECORD] = { "record", 100 },
+	[OP_STREAM_ROUTE] = { "stream_route", 16 },
 	/* The supervisor's */
 	[OP_KILL] = { "kill", 0 },
 };
@@ -102,6 +152,10 @@ struct shared {
 	unsigned long done[OPS];
 	unsigned int doomed[MAX_PROCESSES];
 	struct offer offer[OFFERS];
+	/* Of user streams, then of fences */
+	struct work work[MAX_PROCESSES][STREAMS + FENCES];
+	struct guard guard[MAX_PROCESSES][GUARDS];
+	unsigned long guarded;
 };
 
 struct pool {
@@ -112,7 +166,23 @@ struct pool {
 	bool known;
 };
 
+/* Of all threads, but for one that a single thread uses, which is only in its hands */
+struct stream {
+	/* 0 for none */
+	__u32 number;
+	__u64 serial;
+	bool fenced;
+	bool alone;
+	/* of a user stream its own work, of a fenced one that of its last fence */
+	unsigned int work;
+	__u64 last;
+};
+
 struct block {
+	/* of its stream, 0 for the host or another process's */
+	__u64 stream;
+	/* the streams that were recorded */
+	__u64 use[USES];
 	__u64 addr;
 	__u64 bytes;
 	__u64 tag;
@@ -130,6 +200,7 @@ struct process {
 	__u64 serial;
 	pthread_mutex_t lock;
 	struct pool pool[POOLS];
+	struct stream stream[STREAMS];
 };
 
 struct thread {
@@ -140,7 +211,9 @@ struct thread {
 
 static struct shared *shared;
 static int device = -1;
+static struct test_fences fences = { .file = -1 };
 static int passing[2];
+static unsigned int processes = 64;
 static unsigned int threads = 3;
 
 static void wrong(const char *format, ...)
@@ -323,6 +396,317 @@ static struct block *some_block(struct thread *t, bool used)
 	return NULL;
 }
 
+/* What no two threads of all have; the same for blocks and for streams */
+static __u64 new_serial(struct process *p)
+{
+	return __atomic_add_fetch(&p->serial, 0x10000000, __ATOMIC_RELAXED);
+}
+
+static __u64 load(const __u64 *value)
+{
+	return __atomic_load_n(value, __ATOMIC_SEQ_CST);
+}
+
+static void store(__u64 *value, __u64 now)
+{
+	__atomic_store_n(value, now, __ATOMIC_SEQ_CST);
+}
+
+/*
+ * Does it protect its memory, at some moment of this call? The mark of a process comes
+ * before its work is cleared and goes after that: so where the work is still there at
+ * the end, the process was not marked for another life's sake.
+ */
+static bool is_open(unsigned int nr, const struct guard *guard)
+{
+	const struct work *work = &shared->work[nr][guard->work];
+	bool doomed = __atomic_load_n(&shared->doomed[nr], __ATOMIC_SEQ_CST);
+	__u64 ends = load(&work->ends);
+
+	if ((doomed && !ends) || load(&work->signalled) >= guard->point ||
+	    load(&work->serial) != guard->serial)
+		return false;
+	return !ends || test_now() < ends;
+}
+
+/* A block has been handed out to this stream: nobody else's work is in its way. */
+static void check_guards(__u64 addr, __u64 bytes, __u64 stream)
+{
+	struct guard *guard, copy;
+	unsigned int nr, i;
+
+	for (nr = 0; nr < processes; nr++) {
+		for (i = 0; i < GUARDS; i++) {
+			guard = &shared->guard[nr][i];
+			copy.serial = load(&guard->serial);
+			if (!copy.serial)
+				continue;
+			copy.addr = load(&guard->addr);
+			copy.bytes = load(&guard->bytes);
+			copy.point = load(&guard->point);
+			copy.stream = load(&guard->stream);
+			copy.work = __atomic_load_n(&guard->work, __ATOMIC_SEQ_CST);
+			if (load(&guard->serial) != copy.serial)
+				continue;
+			if (copy.addr >= addr + bytes || addr >= copy.addr + copy.bytes ||
+			    (copy.stream && copy.stream == stream) || !is_open(nr, &copy))
+				continue;
+			wrong("%llu bytes at 0x%llx are handed out, of which %llu at 0x%llx are %s",
+			      bytes, addr, copy.bytes, copy.addr,
+			      copy.stream ? "another stream's" : "in use");
+		}
+	}
+}
+
+/* From now on, under the process's lock; not if there is no room. */
+static void add_guard(struct process *p, const struct guard *new)
+{
+	struct guard *guard;
+	unsigned int i;
+
+	if (!is_open(p->nr, new))
+		return;
+	for (i = 0; i < GUARDS; i++) {
+		guard = &shared->guard[p->nr][i];
+		if (guard->serial && is_open(p->nr, guard))
+			continue;
+		store(&guard->serial, 0);
+		store(&guard->addr, new->addr);
+		store(&guard->bytes, new->bytes);
+		store(&guard->point, new->point);
+		store(&guard->stream, new->stream);
+		__atomic_store_n(&guard->work, new->work, __ATOMIC_SEQ_CST);
+		store(&guard->serial, new->serial);
+		__atomic_add_fetch(&shared->guarded, 1, __ATOMIC_RELAXED);
+		return;
+	}
+}
+
+/* What work a stream has outstanding by now, under the process's lock */
+static bool outstanding(struct process *p, __u64 stream, struct guard *guard)
+{
+	struct stream *s;
+	unsigned int i;
+
+	for (i = 0; i < STREAMS; i++) {
+		s = &p->stream[i];
+		if (!stream || !s->number || s->serial != stream)
+			continue;
+		guard->work = s->work;
+		guard->serial = s->last;
+		guard->point = load(&shared->work[p->nr][s->work].submitted);
+		return s->last && is_open(p->nr, guard);
+	}
+	return false;
+}
+
+/* A stream of the process's, which another thread may end at any time */
+static struct stream some_stream(struct thread *t)
+{
+	struct process *p = t->process;
+	struct stream stream = {};
+	unsigned int i, n;
+
+	pthread_mutex_lock(&p->lock);
+	for (i = pick(t, STREAMS), n = 0; n < STREAMS; n++, i = (i + 1) % STREAMS) {
+		if (p->stream[i].number && !p->stream[i].alone) {
+			stream = p->stream[i];
+			break;
+		}
+	}
+	pthread_mutex_unlock(&p->lock);
+	return stream;
+}
+
+static struct stream *find_stream(struct process *p, __u64 serial)
+{
+	unsigned int i;
+
+	for (i = 0; i < STREAMS; i++)
+		if (p->stream[i].number && p->stream[i].serial == serial)
+			return &p->stream[i];
+	return NULL;
+}
+
+/* None if there is no room. */
+static struct stream create_stream(struct thread *t, bool fenced, bool alone)
+{
+	struct process *p = t->process;
+	struct stream stream = {
+		.fenced = fenced,
+		.alone = alone,
+		.serial = new_serial(p),
+	};
+	unsigned int i;
+	__u32 number;
+	int ret;
+
+	ret = devpool_stream_create_raw(p->fd, fenced ? DEVPOOL_STREAM_FENCED : 0, &number);
+	allow(OP_STREAM_CREATE, ret, EDQUOT, ENOMEM, 0);
+	if (ret)
+		return stream;
+	pthread_mutex_lock(&p->lock);
+	for (i = 0; i < STREAMS; i++)
+		if (!p->stream[i].number)
+			break;
+	if (i < STREAMS) {
+		stream.number = number;
+		if (!fenced) {
+			stream.work = i;
+			stream.last = stream.serial;
+			store(&shared->work[p->nr][i].submitted, 0);
+			store(&shared->work[p->nr][i].signalled, 0);
+			store(&shared->work[p->nr][i].serial, stream.serial);
+		}
+		p->stream[i] = stream;
+	}
+	pthread_mutex_unlock(&p->lock);
+	if (i == STREAMS)
+		devpool_stream_destroy_raw(p->fd, number);
+	return stream;
+}
+
+static void destroy_stream(struct thread *t, struct stream stream)
+{
+	struct process *p = t->process;
+	struct stream *s;
+	int ret;
+
+	pthread_mutex_lock(&p->lock);
+	s = find_stream(p, stream.serial);
+	if (s) {
+		/* What fences protect they go on protecting. */
+		if (!s->fenced)
+			store(&shared->work[p->nr][s->work].serial, 0);
+		s->number = 0;
+	}
+	pthread_mutex_unlock(&p->lock);
+	if (!s)
+		return;
+	ret = devpool_stream_destroy_raw(p->fd, stream.number);
+	if (ret)
+		wrong("stream_destroy answers %s", strerror(-ret));
+}
+
+/* Under the process's lock. It may have ended by itself before. */
+static void signal_fence(struct work *work)
+{
+	if (!work->serial)
+		return;
+	store(&work->serial, 0);
+	test_fence_signal_raw(&fences, work->fence);
+}
+
+static void submit_fence(struct thread *t, struct stream stream)
+{
+	struct devpool_stream_submit cmd = {
+		.stream = stream.number,
+		.flags = DEVPOOL_SUBMIT_FENCE_IN | (pick(t, 2) ? DEVPOOL_SUBMIT_FENCE_OUT : 0),
+	};
+	unsigned int at = STREAMS + pick(t, FENCES);
+	struct process *p = t->process;
+	struct work *work = &shared->work[p->nr][at];
+	__u64 serial = new_serial(p), ends;
+	struct stream *s;
+	__u32 fence = 0;
+	int ret;
+
+	ends = test_now() + FENCE_LASTS;
+	ret = test_fence_raw(&fences, &fence);
+	if (ret < 0) {
+		allow(OP_SUBMIT, ret, ENOMEM, EMFILE, ENFILE, 0);
+		return;
+	}
+	cmd.in_fence = ret;
+	ret = devpool_stream_submit_raw(p->fd, &cmd);
+	allow(OP_SUBMIT, ret, ENOENT, EDQUOT, ENOMEM, EMFILE, ENFILE, 0);
+	close(cmd.in_fence);
+	if (!ret && cmd.flags & DEVPOOL_SUBMIT_FENCE_OUT)
+		close(cmd.out_fence);
+	pthread_mutex_lock(&p->lock);
+	signal_fence(work);
+	work->fence = fence;
+	store(&work->submitted, 1);
+	store(&work->signalled, 0);
+	store(&work->ends, ends);
+	store(&work->serial, serial);
+	s = ret ? NULL : find_stream(p, stream.serial);
+	if (s) {
+		s->work = at;
+		s->last = serial;
+	} else {
+		signal_fence(work);
+	}
+	pthread_mutex_unlock(&p->lock);
+}
+
+static void submit(struct thread *t, struct stream stream)
+{
+	struct devpool_stream_submit cmd = { .stream = stream.number };
+	struct process *p = t->process;
+	struct work *work = &shared->work[p->nr][stream.work];
+	int ret;
+
+	if (!stream.number)
+		return;
+	if (stream.fenced) {
+		submit_fence(t, stream);
+		return;
+	}
+	ret = devpool_stream_submit_raw(p->fd, &cmd);
+	allow(OP_SUBMIT, ret, ENOENT, EDQUOT, ENOMEM, 0);
+	pthread_mutex_lock(&p->lock);
+	if (!ret && find_stream(p, stream.serial) && work->submitted < cmd.out_point)
+		store(&work->submitted, cmd.out_point);
+	pthread_mutex_unlock(&p->lock);
+}
+
+static void do_signal(struct thread *t)
+{
+	struct stream stream = some_stream(t);
+	struct process *p = t->process;
+	struct work *work = &shared->work[p->nr][stream.work];
+	__u64 point = 0;
+	int ret;
+
+	if (!stream.number)
+		return;
+	pthread_mutex_lock(&p->lock);
+	if (stream.fenced) {
+		signal_fence(&shared->work[p->nr][STREAMS + pick(t, FENCES)]);
+	} else if (find_stream(p, stream.serial) && work->submitted > work->signalled) {
+		point = work->submitted - pick(t, work->submitted - work->signalled);
+		store(&work->signalled, point);
+	}
+	pthread_mutex_unlock(&p->lock);
+	if (!point)
+		return;
+	ret = devpool_stream_signal_raw(p->fd, stream.number, point);
+	/* Others have ended it meanwhile, or gone further. */
+	allow(OP_SIGNAL, ret, ENOENT, EINVAL, 0);
+}
+
+static void do_record(struct thread *t)
+{
+	struct stream stream = some_stream(t);
+	struct block *b = some_block(t, true);
+	unsigned int i;
+	int ret;
+
+	if (!stream.number || !b)
+		return;
+	ret = devpool_record_raw(t->process->fd, b->addr + pick(t, b->bytes), stream.number);
+	allow(OP_RECORD, ret, ENOENT, ENOMEM, 0);
+	if (ret || stream.serial == b->stream)
+		return;
+	for (i = 0; i < USES; i++) {
+		if (b->use[i] && b->use[i] != stream.serial)
+			continue;
+		b->use[i] = stream.serial;
+		return;
+	}
+}
+
 static bool is_offered(const struct offer *offer, const struct offer *copy)
 {
 	return __atomic_load_n(&offer->serial, __ATOMIC_SEQ_CST) == copy->serial &&
@@ -349,6 +733,9 @@ static void offer_block(struct thread *t, struct block *b)
 
 static void free_block(struct thread *t, struct block *b)
 {
+	struct process *p = t->process;
+	struct guard guard[USES + 1];
+	unsigned int i, n = 0;
 	int ret;
 
 	check_block(b);
@@ -356,10 +743,25 @@ static void free_block(struct thread *t, struct block *b)
 		__atomic_store_n(&b->offer->serial, 0, __ATOMIC_SEQ_CST);
 	if (b->p)
 		test_unmap(b->p, b->bytes);
-	ret = devpool_free_raw(t->process->fd, b->addr);
+	/* What is submitted before the call counts; what is submitted meanwhile may. */
+	pthread_mutex_lock(&p->lock);
+	for (i = 0; i <= USES; i++) {
+		guard[n] = (struct guard){
+			.addr = b->addr,
+			.bytes = b->bytes,
+			.stream = i < USES ? 0 : b->stream,
+		};
+		n += outstanding(p, i < USES ? b->use[i] : b->stream, &guard[n]);
+	}
+	pthread_mutex_unlock(&p->lock);
+	ret = devpool_free_raw(p->fd, b->addr);
 	if (ret)
 		wrong("free of a live block of %llu bytes at 0x%llx answers %s", b->bytes,
 		      b->addr, strerror(-ret));
+	pthread_mutex_lock(&p->lock);
+	for (i = 0; i < n; i++)
+		add_guard(p, &guard[i]);
+	pthread_mutex_unlock(&p->lock);
 	*b = (struct block){};
 }
 
@@ -379,7 +781,15 @@ static __u64 some_size(struct thread *t)
 	}
 }
 
-static void alloc_block(struct thread *t, struct devpool_pool_id id, __u64 tag)
+/* As long as a request or a flush waits for streams, if at all */
+static __s64 some_timeout(struct thread *t)
+{
+	return pick(t, 4) ? 0 : test_now() + pick(t, 20000000);
+}
+
+/* NULL if there is none */
+static struct block *alloc_block(struct thread *t, struct devpool_pool_id id, __u64 tag,
+				 struct stream stream)
 {
 	struct process *p = t->process;
 	struct block *b = some_block(t, false);
@@ -388,37 +798,42 @@ static void alloc_block(struct thread *t, struct devpool_pool_id id, __u64 tag)
 		.pool = id,
 		.flags = pick(t, 4) ? 0 : pick(t, 4),
 		.align = pick(t, 8) ? 0 : PLACE << pick(t, 8),
+		.stream = stream.number,
+		.timeout = some_timeout(t),
 	};
 	int ret;
 
 	if (!b)
-		return;
+		return NULL;
 	ret = devpool_alloc_opts_raw(p->fd, &cmd);
-	allow(OP_ALLOC, ret, ENOENT, ENOSPC, EDQUOT, ENOMEM, 0);
+	allow(OP_ALLOC, ret, ENOENT, ENOSPC, EDQUOT, ENOMEM, EAGAIN, ETIME, 0);
 	if (ret)
-		return;
+		return NULL;
+	check_guards(cmd.out_addr, cmd.out_bytes, stream.number ? stream.serial : 0);
 	*b = (struct block){
+		.stream = stream.number ? stream.serial : 0,
 		.addr = cmd.out_addr,
 		.bytes = cmd.out_bytes,
 		.tag = tag,
-		.serial = __atomic_add_fetch(&p->serial, 0x10000000, __ATOMIC_RELAXED),
+		.serial = new_serial(p),
 	};
 	if (cmd.out_bytes < cmd.bytes || (cmd.align && cmd.out_addr % cmd.align))
 		wrong("alloc of %llu bytes, aligned to %llu: %llu at 0x%llx",
 		      (__u64)cmd.bytes, (__u64)cmd.align, b->bytes, b->addr);
 	if (!(p->info.out_features & DEVPOOL_FEATURE_MMAP))
-		return;
+		return b;
 	b->p = devpool_map_raw(p->fd, b->addr, b->bytes);
 	/* A member that others have left may know the pool no more only without it. */
 	if (!b->p) {
 		if (errno != ENOMEM)
 			wrong("mmap of a live block: %s", strerror(errno));
-		return;
+		return b;
 	}
 	check_fresh(b, cmd.flags & DEVPOOL_ALLOC_ZERO);
 	write_block(b);
 	if (id.first | id.second && !pick(t, 3))
 		offer_block(t, b);
+	return b;
 }
 
 static void do_route(struct thread *t)
@@ -435,11 +850,46 @@ static void do_route(struct thread *t)
 	if (ret)
 		return;
 	for (i = pick(t, 4); i; i--)
-		alloc_block(t, default_pool, pool.tag);
+		alloc_block(t, default_pool, pool.tag,
+			    pick(t, 2) ? some_stream(t) : (struct stream){});
 	/* Nobody else can end it. */
 	ret = devpool_route_end_raw(p->fd, pool.id, DEVPOOL_SCOPE_THREAD);
 	if (ret)
 		wrong("route_end answers %s", strerror(-ret));
+}
+
+/* A route of a stream that only this thread has; it ends by itself or with the stream. */
+static void do_stream_route(struct thread *t)
+{
+	struct process *p = t->process;
+	struct pool pool = some_pool(t);
+	struct stream stream;
+	struct block *b;
+	unsigned int i;
+	int ret;
+
+	if (!(pool.id.first | pool.id.second))
+		return;
+	stream = create_stream(t, fences.file >= 0 && pick(t, 2), true);
+	if (!stream.number)
+		return;
+	ret = devpool_route_stream_raw(p->fd, DEVPOOL_IOC_ROUTE_BEGIN, pool.id, stream.number);
+	allow(OP_STREAM_ROUTE, ret, ENOENT, EDQUOT, ENOMEM, 0);
+	if (!ret) {
+		for (i = 1 + pick(t, 4); i; i--) {
+			b = alloc_block(t, default_pool, pool.tag, stream);
+			submit(t, stream);
+			if (b && pick(t, 2))
+				free_block(t, b);
+		}
+		if (pick(t, 2)) {
+			ret = devpool_route_stream_raw(p->fd, DEVPOOL_IOC_ROUTE_END, pool.id,
+						       stream.number);
+			if (ret)
+				wrong("route_end of a stream answers %s", strerror(-ret));
+		}
+	}
+	destroy_stream(t, stream);
 }
 
 static void do_pool_create(struct thread *t)
@@ -484,8 +934,8 @@ static void do_pool_close(struct thread *t)
 		return;
 	if (pool.fd >= 0 && !pick(t, 2))
 		allow(OP_POOL_CLOSE,
-		      devpool_empty_cache_raw(pool.fd, default_pool, DEVPOOL_EMPTY_RELEASE, 0,
-					      &empty), ENOENT, 0);
+		      devpool_empty_until_raw(pool.fd, default_pool, DEVPOOL_EMPTY_RELEASE, 0,
+					      some_timeout(t), &empty), ENOENT, 0);
 	if (pool.fd >= 0)
 		close(pool.fd);
 	else
@@ -565,11 +1015,14 @@ static void do_empty(struct thread *t)
 	struct devpool_empty_cache empty;
 
 	if (pool.fd >= 0 && pick(t, 2))
-		allow(OP_EMPTY, devpool_empty_cache_raw(pool.fd, default_pool, flags, keep, &empty),
+		allow(OP_EMPTY,
+		      devpool_empty_until_raw(pool.fd, default_pool, flags, keep,
+					      some_timeout(t), &empty),
 		      ENOENT, EBADF, ENOTTY, EINVAL, 0);
 	else
 		allow(OP_EMPTY,
-		      devpool_empty_cache_raw(t->process->fd, pool.id, flags, keep, &empty),
+		      devpool_empty_until_raw(t->process->fd, pool.id, flags, keep,
+					      some_timeout(t), &empty),
 		      ENOENT, 0);
 }
 
@@ -705,6 +1158,8 @@ static void do_fork(struct thread *t)
 		for (i = 0; i < 4; i++)
 			if (devpool_alloc_raw(fd, default_pool, 512 << i, &addr[i]))
 				addr[i] = 0;
+			else
+				check_guards(addr[i], 512 << i, 0);
 		for (i = 0; i < 4; i++)
 			if (addr[i] && devpool_free_raw(fd, addr[i]))
 				wrong("free in a forked child fails");
@@ -739,7 +1194,8 @@ static void step(struct thread *t)
 	switch (op) {
 	case OP_ALLOC:
 		pool = some_pool(t);
-		alloc_block(t, pool.id, pool.tag);
+		alloc_block(t, pool.id, pool.tag,
+			    pick(t, 3) ? (struct stream){} : some_stream(t));
 		break;
 	case OP_FREE:
 		b = some_block(t, true);
@@ -801,6 +1257,24 @@ static void step(struct thread *t)
 	case OP_FORK:
 		do_fork(t);
 		break;
+	case OP_STREAM_CREATE:
+		create_stream(t, fences.file >= 0 && pick(t, 2), false);
+		break;
+	case OP_STREAM_DESTROY:
+		destroy_stream(t, some_stream(t));
+		break;
+	case OP_SUBMIT:
+		submit(t, some_stream(t));
+		break;
+	case OP_SIGNAL:
+		do_signal(t);
+		break;
+	case OP_RECORD:
+		do_record(t);
+		break;
+	case OP_STREAM_ROUTE:
+		do_stream_route(t);
+		break;
 	default:
 		break;
 	}
@@ -846,7 +1320,9 @@ static void process_main(unsigned int nr, unsigned int life, __u64 seed)
 	}
 	for (i = 0; i < threads; i++)
 		pthread_join(id[i], NULL);
-	/* Pools, references and routes are left to the exit. */
+	/* Pools, references, routes and streams are left to the exit. */
+	for (i = 0; i < STREAMS; i++)
+		store(&shared->work[nr][i].serial, 0);
 	_exit(0);
 }
 
@@ -871,6 +1347,9 @@ static void kill_process(unsigned int nr, pid_t pid)
 	for (i = 0; i < OFFERS; i++)
 		if (shared->offer[i].serial && shared->offer[i].process == nr)
 			__atomic_store_n(&shared->offer[i].serial, 0, __ATOMIC_SEQ_CST);
+	/* Its user streams are done, and its fences go on. */
+	for (i = 0; i < STREAMS; i++)
+		store(&shared->work[nr][i].serial, 0);
 	__atomic_add_fetch(&shared->done[OP_KILL], 1, __ATOMIC_RELAXED);
 }
 
@@ -920,7 +1399,7 @@ int main(int argc, char **argv)
 		{ "threads", required_argument, NULL, 'n' },
 		{},
 	};
-	unsigned int processes = 64, life[MAX_PROCESSES] = {}, i;
+	unsigned int life[MAX_PROCESSES] = {}, i;
 	unsigned int seconds = test_env("DEVPOOL_TORTURE_SECONDS", 60);
 	unsigned int seed = test_env("DEVPOOL_SEED", test_now() & 0x7fffffff);
 	pid_t pid[MAX_PROCESSES];
@@ -961,6 +1440,9 @@ int main(int argc, char **argv)
 	    socketpair(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, passing))
 		ksft_exit_fail_msg("nothing to torture\n");
 
+	fences.file = test_open_vgem();
+	if (fences.file < 0)
+		ksft_print_msg("no vgem: streams are not fenced\n");
 	base = test_base(device);
 	dice.random = mix(seed);
 	for (i = 0; i < processes; i++)
@@ -977,9 +1459,12 @@ int main(int argc, char **argv)
 		ended_well &= !test_wait(pid[i]);
 	close(passing[0]);
 	close(passing[1]);
+	/* Ends all the fences that are still open */
+	close(fences.file);
 
 	for (i = 0; i < OPS; i++)
 		ksft_print_msg("%s: %lu\n", ops[i].name, shared->done[i]);
+	ksft_print_msg("freed while streams used it: %lu\n", shared->guarded);
 	if (shared->wrong)
 		ksft_print_msg("%s (and %u more)\n", shared->message, shared->wrong - 1);
 	ksft_test_result(!shared->wrong, "contents and answers are right\n");
