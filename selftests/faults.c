@@ -13,7 +13,7 @@
  * the others can be left out for slabs and pages: so there are three passes, with
  * user copies alone, with slabs beside, with pages beside.
  */
-#include "devpool_test.h"
+#include "fence_test.h"
 
 #define DEBUGFS "/sys/kernel/debug/"
 /* A call that allocates more often than that is not one of these. */
@@ -88,6 +88,14 @@ FIXTURE(faults)
 	int peer;
 	int made_fd;
 	int opened;
+	__u32 stream;
+	__u32 fenced;
+	/* the last point of the stream that is submitted to */
+	__u64 point;
+	/* fences that nobody signals: one, and two in one */
+	int sync;
+	int merged;
+	int out_fence;
 	/* For a call that has something to prepare before the fault */
 	unsigned int nth;
 	bool was_injected;
@@ -116,6 +124,7 @@ struct state {
 	__u64 threshold;
 	__u64 limit;
 	__u32 use_count;
+	int streams;
 };
 
 static void read_stats(int fd, __u64 *now)
@@ -146,6 +155,7 @@ static void read_state(struct _test_data_faults *self, struct state *state)
 	if (devpool_pool_stat_raw(self->fd, self->id, &stat))
 		abort();
 	state->use_count = stat.out_use_count;
+	state->streams = atoi(devpool_fdinfo(self->fd, "streams"));
 	devpool_pool_attr_raw(self->fd, self->id, 0, DEVPOOL_ATTR_LIMIT, 0, &state->limit);
 	devpool_pool_attr_raw(self->fd, self->id, 0, DEVPOOL_ATTR_RELEASE_THRESHOLD, 0,
 			      &state->threshold);
@@ -169,7 +179,10 @@ static void trim_stock(struct _test_data_faults *self)
 
 FIXTURE_SETUP(faults)
 {
+	struct test_fences fences = { .timeline = true };
 	enum pass pass;
+	__u32 fence;
+	int other;
 	FILE *f;
 
 	test_setup(self, TEST_SYSMEM);
@@ -190,6 +203,18 @@ FIXTURE_SETUP(faults)
 	for (pass = 0; pass < PASSES; pass++)
 		ASSERT_TRUE(choose(pass))
 			TH_LOG("debugfs has not all that is needed: %s", strerror(errno));
+	self->stream = test_stream(self->fd, 0);
+	self->fenced = test_stream(self->fd, DEVPOOL_STREAM_FENCED);
+	fences.file = open(TEST_SW_SYNC, O_RDWR | O_CLOEXEC);
+	ASSERT_LE(0, fences.file)
+		TH_LOG("no sw_sync");
+	self->sync = test_fence(&fences, &fence);
+	/* Two of one timeline would be merged into the later one. */
+	fences.file = open(TEST_SW_SYNC, O_RDWR | O_CLOEXEC);
+	ASSERT_LE(0, fences.file);
+	other = test_fence(&fences, &fence);
+	self->merged = test_sync_merge(self->sync, other);
+	ASSERT_LE(0, self->merged);
 }
 
 FIXTURE_TEARDOWN(faults)
@@ -530,6 +555,175 @@ static int call_fdinfo(struct _test_data_faults *self)
 	return ret;
 }
 
+static int call_stream_create(struct _test_data_faults *self)
+{
+	return devpool_stream_create_raw(self->fd, 0, &self->stream);
+}
+
+static int call_stream_create_fenced(struct _test_data_faults *self)
+{
+	return devpool_stream_create_raw(self->fd, DEVPOOL_STREAM_FENCED, &self->stream);
+}
+
+static void undo_stream_create(struct _test_data_faults *self)
+{
+	if (devpool_stream_destroy_raw(self->fd, self->stream))
+		abort();
+}
+
+static int call_stream_destroy(struct _test_data_faults *self)
+{
+	return devpool_stream_destroy_raw(self->fd, self->stream);
+}
+
+static void undo_stream_destroy(struct _test_data_faults *self)
+{
+	if (devpool_stream_create_raw(self->fd, 0, &self->stream))
+		abort();
+}
+
+/* A submission that fails adds no point: the next one has the next number. */
+static int submit(struct _test_data_faults *self, __u32 stream, int in_fence, __u32 flags)
+{
+	struct devpool_stream_submit cmd = {
+		.stream = stream,
+		.in_fence = in_fence,
+		.flags = flags,
+	};
+	int ret = devpool_stream_submit_raw(self->fd, &cmd);
+
+	if (ret)
+		return ret;
+	self->out_fence = cmd.out_fence;
+	return cmd.out_point == ++self->point ? 0 : -EPROTO;
+}
+
+static int call_submit(struct _test_data_faults *self)
+{
+	return submit(self, self->stream, 0, 0);
+}
+
+static void undo_submit(struct _test_data_faults *self)
+{
+	if (devpool_stream_signal_raw(self->fd, self->stream, self->point))
+		abort();
+}
+
+static int call_submit_fence(struct _test_data_faults *self)
+{
+	return submit(self, self->fenced, self->sync, DEVPOOL_SUBMIT_FENCE_IN);
+}
+
+static int call_submit_merged(struct _test_data_faults *self)
+{
+	return submit(self, self->fenced, self->merged, DEVPOOL_SUBMIT_FENCE_IN);
+}
+
+static int call_submit_fence_out(struct _test_data_faults *self)
+{
+	return submit(self, self->fenced, self->sync,
+		      DEVPOOL_SUBMIT_FENCE_IN | DEVPOOL_SUBMIT_FENCE_OUT);
+}
+
+static void undo_submit_fence_out(struct _test_data_faults *self)
+{
+	if (close(self->out_fence))
+		abort();
+}
+
+static int call_signal(struct _test_data_faults *self)
+{
+	return devpool_stream_signal_raw(self->fd, self->stream, self->point);
+}
+
+static void undo_signal(struct _test_data_faults *self)
+{
+	if (call_submit(self))
+		abort();
+}
+
+/* Each time a stream that the pool has not seen */
+static void renew_stream(struct _test_data_faults *self)
+{
+	undo_stream_create(self);
+	undo_stream_destroy(self);
+}
+
+static int call_record(struct _test_data_faults *self)
+{
+	return devpool_record_raw(self->fd, self->block, self->stream);
+}
+
+static void undo_record(struct _test_data_faults *self)
+{
+	if (call_free(self))
+		abort();
+	undo_free(self);
+	renew_stream(self);
+}
+
+static int call_alloc_on(struct _test_data_faults *self)
+{
+	struct devpool_alloc cmd = {
+		.bytes = 512,
+		.pool = self->id,
+		.stream = self->stream,
+	};
+	int ret = devpool_alloc_opts_raw(self->fd, &cmd);
+
+	self->addr = cmd.out_addr;
+	return ret;
+}
+
+static void undo_alloc_on(struct _test_data_faults *self)
+{
+	if (devpool_free_raw(self->fd, self->addr))
+		abort();
+	renew_stream(self);
+}
+
+/* A block that the stream uses when it is freed */
+static void undo_free_pending(struct _test_data_faults *self)
+{
+	renew_stream(self);
+	self->point = 0;
+	undo_free(self);
+	if (call_record(self) || call_submit(self))
+		abort();
+}
+
+static int call_empty_wait(struct _test_data_faults *self)
+{
+	struct devpool_empty_cache empty;
+	int ret;
+
+	ret = devpool_empty_until_raw(self->fd, self->id, DEVPOOL_EMPTY_TRIM, 0,
+				      test_now() + 2000000, &empty);
+	return ret ? ret : empty.out_pending ? 0 : -EPROTO;
+}
+
+static int call_route_stream_begin(struct _test_data_faults *self)
+{
+	return devpool_route_stream_raw(self->fd, DEVPOOL_IOC_ROUTE_BEGIN, self->id, self->stream);
+}
+
+static int call_route_stream_end(struct _test_data_faults *self)
+{
+	return devpool_route_stream_raw(self->fd, DEVPOOL_IOC_ROUTE_END, self->id, self->stream);
+}
+
+static void undo_route_stream_begin(struct _test_data_faults *self)
+{
+	if (call_route_stream_end(self))
+		abort();
+}
+
+static void undo_route_stream_end(struct _test_data_faults *self)
+{
+	if (call_route_stream_begin(self))
+		abort();
+}
+
 /* What a sweep has seen fail */
 static unsigned int sweep(struct __test_metadata *_metadata, struct _test_data_faults *self,
 			  const struct entry *entry, enum pass pass)
@@ -720,6 +914,87 @@ TEST_F_TIMEOUT(faults, route_end, 60)
 {
 	test_route_begin(self->fd, self->id, DEVPOOL_SCOPE_ALL);
 	SWEEP("ROUTE_END", call_route_end, undo_route_end, .copies = 1);
+}
+
+TEST_F_TIMEOUT(faults, route_of_a_stream, 60)
+{
+	SWEEP("ROUTE_BEGIN of a stream", call_route_stream_begin, undo_route_stream_begin,
+	      .slabs = 1, .copies = 1);
+	undo_route_stream_end(self);
+	SWEEP("ROUTE_END of a stream", call_route_stream_end, undo_route_stream_end, .copies = 1);
+}
+
+TEST_F_TIMEOUT(faults, stream_create, 60)
+{
+	SWEEP("STREAM_CREATE", call_stream_create, undo_stream_create, .slabs = 1, .copies = 2);
+}
+
+TEST_F_TIMEOUT(faults, stream_create_fenced, 60)
+{
+	SWEEP("STREAM_CREATE, fenced", call_stream_create_fenced, undo_stream_create, .slabs = 1,
+	      .copies = 2);
+}
+
+TEST_F_TIMEOUT(faults, stream_destroy, 60)
+{
+	SWEEP("STREAM_DESTROY", call_stream_destroy, undo_stream_destroy, .copies = 1);
+}
+
+TEST_F_TIMEOUT(faults, submit, 60)
+{
+	SWEEP("STREAM_SUBMIT", call_submit, undo_submit, .copies = 2);
+}
+
+TEST_F_TIMEOUT(faults, submit_fence, 60)
+{
+	SWEEP("STREAM_SUBMIT, a fence in", call_submit_fence, undo_nothing, .slabs = 2,
+	      .copies = 2);
+}
+
+TEST_F_TIMEOUT(faults, submit_merged_fences, 60)
+{
+	SWEEP("STREAM_SUBMIT, two fences in", call_submit_merged, undo_nothing, .slabs = 3,
+	      .copies = 2);
+}
+
+TEST_F_TIMEOUT(faults, submit_fence_out, 60)
+{
+	SWEEP("STREAM_SUBMIT, a fence in and out", call_submit_fence_out, undo_submit_fence_out,
+	      .slabs = 4, .copies = 2, .also = EMFILE);
+}
+
+TEST_F_TIMEOUT(faults, signal, 60)
+{
+	undo_signal(self);
+	SWEEP("STREAM_SIGNAL", call_signal, undo_signal, .copies = 1);
+}
+
+TEST_F_TIMEOUT(faults, record, 60)
+{
+	SWEEP("RECORD", call_record, undo_record, .slabs = 2, .copies = 1);
+}
+
+TEST_F_TIMEOUT(faults, alloc_on_a_stream, 60)
+{
+	SWEEP("ALLOC on a stream", call_alloc_on, undo_alloc_on, .slabs = 1, .copies = 2);
+}
+
+TEST_F_TIMEOUT(faults, free_into_pending, 60)
+{
+	test_record(self->fd, self->block, self->stream);
+	ASSERT_EQ(0, call_submit(self));
+	SWEEP("FREE into pending", call_free, undo_free_pending, .copies = 1);
+}
+
+TEST_F_TIMEOUT(faults, empty_cache_that_waits, 60)
+{
+	__u64 x = test_alloc(self->fd, self->id, 512);
+
+	test_record(self->fd, x, self->stream);
+	ASSERT_EQ(0, call_submit(self));
+	test_free(self->fd, x);
+	SWEEP("EMPTY_CACHE that waits", call_empty_wait, undo_nothing, .copies = 2,
+	      .act_may_be_done = true);
 }
 
 TEST_F_TIMEOUT(faults, stats, 60)
