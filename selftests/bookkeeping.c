@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * What the kernel's own memory costs: at most 160 bytes for a block and 64 for
- * a chunk, all of it counted.
+ * a chunk, all of it counted. Of streams, what each of them costs, each of the pools
+ * that it has to do with, each block that waits for it, and each open point.
  */
-#include "devpool_test.h"
+#include "fence_test.h"
 
 #define PER_BLOCK 160
 #define PER_CHUNK 64
+#define PER_STREAM 224
+#define PER_LANE 224
+#define PER_USE 64
+/* Of a fenced stream: the point, and its node of the kernel's fence chain */
+#define PER_POINT 224
 #define BLOCKS 1000000ULL
 /* What the machine itself does meanwhile */
 #define NOISE (512LL * 1024)
@@ -231,6 +237,138 @@ TEST_F_TIMEOUT(bookkeeping, of_lives_that_are_over, 120)
 	}
 	EXPECT_NO_GROWTH();
 	EXPECT_EQ(0, devpool_sysfs(self->index, "used"));
+}
+
+/* What is pending, until it is not. */
+TEST_F_TIMEOUT(bookkeeping, of_pending_blocks, 120)
+{
+	enum { PENDING = 200000 };
+	__u64 chunks = PENDING * 512 / self->info.out_chunk + 1;
+	long long most = PENDING * (PER_BLOCK + PER_USE) + chunks * PER_CHUNK + NOISE;
+	__u32 stream = test_stream(self->fd, 0);
+	long long grown;
+	__u64 point;
+	int i;
+
+	point = test_submit(self->fd, stream);
+	for (i = 0; i < PENDING; i++) {
+		addr[i] = test_alloc(self->fd, default_pool, 512);
+		test_record(self->fd, addr[i], stream);
+	}
+	for (i = 0; i < PENDING; i++)
+		test_free(self->fd, addr[i]);
+	EXPECT_EQ(PENDING * 512, test_pending(self->fd, default_pool));
+	grown = GROWTH();
+	TH_LOG("%lld bytes per pending block in slabs", grown / PENDING);
+	EXPECT_LT(PENDING * 64, grown);
+	EXPECT_GE(most, grown);
+	EXPECT_GE(most, kernel_bytes() - self->kernel);
+	test_signal(self->fd, stream, point);
+	EXPECT_EQ(0, test_pending(self->fd, default_pool));
+	test_empty_cache(self->fd, default_pool, 0, 0);
+	EXPECT_NO_GROWTH();
+}
+
+/* Streams, then what each has to do with a pool, which ends with the stream. */
+TEST_F_TIMEOUT(bookkeeping, of_streams, 120)
+{
+	enum { CLIENTS = 16, STREAMS = 4000, ALL = CLIENTS * STREAMS };
+	static __u32 stream[CLIENTS][STREAMS];
+	long long grown, lanes;
+	int fd[CLIENTS];
+	int i, k;
+
+	for (i = 0; i < CLIENTS; i++) {
+		fd[i] = test_open(self->index);
+		for (k = 0; k < STREAMS; k++)
+			stream[i][k] = test_stream(fd[i], 0);
+	}
+	grown = GROWTH();
+	TH_LOG("%lld bytes per stream in slabs", grown / ALL);
+	EXPECT_LT(ALL * 64, grown);
+	EXPECT_GE(ALL * PER_STREAM + NOISE, grown);
+
+	for (i = 0; i < CLIENTS; i++)
+		for (k = 0; k < STREAMS; k++)
+			test_free(fd[i], test_alloc_on(fd[i], default_pool, 512, stream[i][k]));
+	lanes = GROWTH() - grown;
+	TH_LOG("%lld bytes per pool of a stream in slabs", lanes / ALL);
+	EXPECT_LT(ALL * 64, lanes);
+	EXPECT_GE(ALL * PER_LANE + NOISE, lanes);
+	EXPECT_GE(ALL * (PER_STREAM + PER_LANE) + 2 * NOISE, kernel_bytes() - self->kernel);
+
+	/* They go with the stream, or with the pool. */
+	for (i = 0; i < CLIENTS; i += 2)
+		for (k = 0; k < STREAMS; k++)
+			test_stream_destroy(fd[i], stream[i][k]);
+	for (i = 1; i < CLIENTS; i += 2)
+		close(fd[i]);
+	for (i = 0; i < CLIENTS; i += 2)
+		test_empty_cache(fd[i], default_pool, 0, 0);
+	EXPECT_NO_GROWTH();
+	for (i = 0; i < CLIENTS; i += 2)
+		close(fd[i]);
+}
+
+/* A point of a user stream is a number, open or not. */
+TEST_F_TIMEOUT(bookkeeping, of_points, 120)
+{
+	enum { STREAMS = 16 };
+	__u32 stream[STREAMS];
+	__u64 point = 0;
+	int i;
+	__u32 k;
+
+	for (i = 0; i < STREAMS; i++) {
+		stream[i] = test_stream(self->fd, 0);
+		for (k = 0; k < self->info.out_max_points; k++)
+			point = test_submit(self->fd, stream[i]);
+		ASSERT_EQ(self->info.out_max_points, point);
+	}
+	EXPECT_GE(NOISE, GROWTH());
+	for (i = 0; i < STREAMS; i++)
+		test_signal(self->fd, stream[i], point);
+	for (i = 0; i < 100000; i++)
+		test_signal(self->fd, stream[0], test_submit(self->fd, stream[0]));
+	EXPECT_NO_GROWTH();
+}
+
+/* Points that end with this fence, on a fenced stream */
+#define SUBMIT_FENCED(nr, fence)						\
+do {										\
+	int _k;									\
+										\
+	for (_k = 0; _k < (nr); _k++)						\
+		test_submit_opts(self->fd, .stream = stream, .in_fence = fence,	\
+				 .flags = DEVPOOL_SUBMIT_FENCE_IN);		\
+} while (0)
+
+/* One of a fenced stream is there until it has signalled. */
+TEST_F_TIMEOUT(bookkeeping, of_fenced_points, 120)
+{
+	enum { POINTS = 50000 };
+	struct test_fences fences = { .file = test_open_vgem() };
+	__u32 stream = test_stream(self->fd, DEVPOOL_STREAM_FENCED);
+	long long grown;
+	__u32 fence;
+	int sync;
+
+	ASSERT_LE(0, fences.file)
+		TH_LOG("no vgem");
+	sync = test_fence(&fences, &fence);
+	SUBMIT_FENCED(POINTS, sync);
+	grown = GROWTH();
+	EXPECT_EQ(0, test_sync_status(sync));
+	TH_LOG("%lld bytes per open point of a fenced stream in slabs", grown / POINTS);
+	EXPECT_LT(POINTS * 64, grown);
+	EXPECT_GE(POINTS * PER_POINT + NOISE, grown);
+	test_fence_signal(&fences, fence);
+	EXPECT_NO_GROWTH();
+	/* Those that have signalled before they come */
+	SUBMIT_FENCED(2 * POINTS, sync);
+	EXPECT_NO_GROWTH();
+	close(sync);
+	close(fences.file);
 }
 
 TEST_HARNESS_MAIN
