@@ -616,40 +616,54 @@ struct devpool_candidate {
 	unsigned long holes;
 };
 
-/*
- * Considers one address in the run [start, end) of free blocks around a gap.
- * The cost is the number of pieces that have to come from somewhere: all but
- * the first and the last where these are shared with fixed blocks and so are
- * resident whatever is done. Whole pieces that are resident count as much as
- * holes, since they could stand behind any other address just as well: unless
- * memory stays where it is. Of places that cost the same, the one with the fewest
- * holes moves the least.
+/**
+ * struct devpool_run - free blocks that a place can be made of
+ * @first: the first of them
+ * @gap: the one without memory
+ * @start: where they begin
+ * @end: where they end
+ * @lower: the first whole piece that is a hole or whose chunk could be moved
+ * @upper: end of the last one
  */
-static void consider(const struct devpool_arena *arena, u64 start, u64 end,
-		     struct devpool_block *gap, struct devpool_block *first,
+struct devpool_run {
+	struct devpool_block *first;
+	struct devpool_block *gap;
+	u64 start;
+	u64 end;
+	u64 lower;
+	u64 upper;
+};
+
+/*
+ * Considers one address in a run. The cost is the number of pieces that have to come
+ * from somewhere: all but those that are shared with fixed blocks, or that only the
+ * stream can have, and so are resident whatever is done. Other whole pieces that are
+ * resident count as much as holes, since they could stand behind any other address
+ * just as well: unless memory stays where it is. Of places that cost the same, the
+ * one with the fewest holes moves the least.
+ */
+static void consider(const struct devpool_arena *arena, const struct devpool_run *run,
 		     u64 addr, u64 size, struct devpool_candidate *best)
 {
 	u64 chunk = devpool_arena_chunk(arena);
-	u64 gap_end = devpool_block_end(gap);
+	u64 gap_addr = run->gap->addr;
+	u64 gap_end = devpool_block_end(run->gap);
 	unsigned long cost, holes;
 	u64 lower, upper;
 
-	if (addr < start || addr > end || end - addr < size ||
-	    addr >= gap_end || addr + size <= gap->addr)
+	if (addr < run->start || addr > run->end || run->end - addr < size ||
+	    addr >= gap_end || addr + size <= gap_addr)
 		return;
 
 	lower = ALIGN_DOWN(addr, chunk);
 	upper = ALIGN(addr + size, chunk);
-	cost = (upper - lower) >> arena->chunk_shift;
-	cost -= lower < start;
-	if (cost)
-		cost -= upper > end;
-	holes = (min(upper, gap_end) - max(lower, gap->addr)) >> arena->chunk_shift;
+	cost = (min(upper, run->upper) - max(lower, run->lower)) >> arena->chunk_shift;
+	holes = (min(upper, gap_end) - max(lower, gap_addr)) >> arena->chunk_shift;
 	if (arena->keeps_memory)
 		cost = holes;
 
 	if (cost < best->cost || (cost == best->cost && holes < best->holes)) {
-		best->first = addr < gap->addr ? first : gap;
+		best->first = addr < gap_addr ? run->first : run->gap;
 		best->addr = addr;
 		best->cost = cost;
 		best->holes = holes;
@@ -662,21 +676,31 @@ static void consider_gap(const struct devpool_arena *arena,
 {
 	struct devpool_block *prev = prev_block(gap);
 	struct devpool_block *next = next_block(gap);
-	u64 start = gap->addr, end = devpool_block_end(gap);
-	struct devpool_block *first = gap;
+	struct devpool_run run = {
+		.first = gap,
+		.gap = gap,
+		.start = gap->addr,
+		.end = devpool_block_end(gap),
+		.lower = gap->addr,
+		.upper = devpool_block_end(gap),
+	};
 
 	if (!arena->no_split && is_usable(prev, guards)) {
-		start = prev->addr;
-		first = prev;
+		run.first = prev;
+		run.start = prev->addr;
+		if (!prev->guards)
+			run.lower = ALIGN(run.start, devpool_arena_chunk(arena));
 	}
-	if (!arena->no_split && is_usable(next, guards))
-		end = devpool_block_end(next);
+	if (!arena->no_split && is_usable(next, guards)) {
+		run.end = devpool_block_end(next);
+		if (!next->guards)
+			run.upper = ALIGN_DOWN(run.end, devpool_arena_chunk(arena));
+	}
 
 	/* From the start on, so that what is over stays one run; or to the end. */
-	consider(arena, start, end, gap, first, ALIGN(start, align), size, best);
-	if (end > devpool_block_end(gap))
-		consider(arena, start, end, gap, first,
-			 ALIGN_DOWN(end - size, align), size, best);
+	consider(arena, &run, ALIGN(run.start, align), size, best);
+	if (run.end > devpool_block_end(gap))
+		consider(arena, &run, ALIGN_DOWN(run.end - size, align), size, best);
 }
 
 /**

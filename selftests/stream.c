@@ -215,6 +215,30 @@ TEST_F(stream, S3_a_stream_without_work_protects_nothing)
 	EXPECT_EQ(x, test_alloc(self->fd, self->id, 4 * MIB));
 }
 
+/*
+ * Memory that only a stream can have stands where it is, so that what it spares its
+ * request counts: here 3 of 5 chunks, while the place behind Y spares half of one.
+ */
+TEST_F(stream, a_place_with_its_own_memory_is_the_cheapest)
+{
+	__u64 x, hole, y, chunk = self->chunk;
+
+	x = test_alloc_on(self->fd, self->id, 3 * chunk, self->s1);
+	hole = test_alloc(self->fd, self->id, 5 * chunk);
+	y = test_alloc(self->fd, self->id, 3 * chunk + chunk / 2);
+	ASSERT_EQ(x + 3 * chunk, hole);
+	ASSERT_EQ(x + 8 * chunk, y);
+	test_free(self->fd, hole);
+	test_empty_cache(self->fd, self->id, DEVPOOL_EMPTY_TRIM, 0);
+	test_submit(self->fd, self->s1);
+	test_free(self->fd, x);
+	EXPECT_EQ(7 * chunk, test_pool_stat(self->fd, self->id).out_resident.current);
+
+	test_pool_set_attr(self->fd, self->id, DEVPOOL_ATTR_LIMIT, 9 * chunk);
+	EXPECT_EQ(x, test_alloc_on(self->fd, self->id, 4 * chunk + chunk / 4, self->s1));
+	EXPECT_EQ(9 * chunk, test_pool_stat(self->fd, self->id).out_resident.current);
+}
+
 #define ROUNDS 100
 
 struct worker {
