@@ -2,9 +2,10 @@
 /*
  * The arena beside a naive model of it.
  *
- * All that the model knows of a range is which granules are busy, with which of
- * them a block begins that is not joined with what is before it, which count as
- * written to, and what is behind each piece. The blocks, the trees, the counters,
+ * All that the model knows of a range is which granules are busy, which are some
+ * stream's until a point, with which of them a block begins that is not joined with
+ * what is before it, which count as written to, and what is behind each piece. The
+ * blocks, the trees, the counters,
  * the best fit and the cheapest place follow from that by counting; nothing that
  * the arena keeps in order to be quick is used for it.
  */
@@ -21,6 +22,8 @@
 #define MODEL_FLUSHES 4
 #define MODEL_BUSY 160
 #define MODEL_EXTENTS 256
+#define MODEL_STREAMS 2
+#define MODEL_POINTS 100
 
 /* Structs below those that the arena counts: it is not to get that far down. */
 #define MODEL_RESERVE 4
@@ -58,11 +61,15 @@ struct model_range {
 	unsigned long nr_pieces;
 	/*
 	 * Granules that are busy; those that begin a busy block, or a cached one
-	 * of an arena that does not split; those that may not be zero.
+	 * of an arena that does not split; those that may not be zero; those that
+	 * are a stream's, and those of them that a point is known of.
 	 */
 	unsigned long *busy;
 	unsigned long *first;
 	unsigned long *dirty;
+	unsigned long *guarded[MODEL_STREAMS];
+	unsigned long *has_point;
+	u64 *points;
 	u8 *pieces;
 	struct devpool_chunk **chunks;
 };
@@ -77,6 +84,9 @@ struct model_block {
 	u64 end;
 	bool placed;
 	struct devpool_placement place;
+	/* Busy: whose it is, and the latest point of what it was made of. */
+	struct devpool_guards *guards;
+	u64 point;
 };
 
 struct model_chunk {
@@ -92,6 +102,7 @@ struct model_arena {
 	struct list_head ranges;
 	struct devpool_range *first;
 	struct model_block *reserve[MODEL_RESERVE];
+	struct devpool_guards guards[MODEL_STREAMS];
 };
 
 /* What a block has to be, as the model sees it. */
@@ -101,6 +112,9 @@ struct extent {
 	u64 end;
 	enum devpool_arena_state state;
 	bool zero;
+	/* Cached: those that it is in, and until when. */
+	struct devpool_guards *guards;
+	u64 point;
 	unsigned long leaving;
 	unsigned long whole;
 	/* For who looks on while pieces are taken out of it. */
@@ -219,8 +233,8 @@ static void model_drain(struct model *model, struct model_arena *owner)
 {
 	struct devpool_arena *arena = &owner->arena;
 
-	while (arena->nr_stock > stock_needed(arena->nr_busy + arena->nr_ranges,
-					      arena->nr_reserved,
+	while (arena->nr_stock > stock_needed(arena->nr_busy + arena->nr_guarded +
+					      arena->nr_ranges, arena->nr_reserved,
 					      arena->nr_resident + arena->nr_planned))
 		model_drop_struct(model, stock_pop(arena));
 }
@@ -261,7 +275,13 @@ static u64 piece_addr(const struct model_range *range, unsigned long piece)
 
 static void model_free_range(struct model_range *range)
 {
+	unsigned int i;
+
 	list_del(&range->link);
+	for (i = 0; i < MODEL_STREAMS; i++)
+		bitmap_free(range->guarded[i]);
+	bitmap_free(range->has_point);
+	kvfree(range->points);
 	bitmap_free(range->busy);
 	bitmap_free(range->first);
 	bitmap_free(range->dirty);
@@ -276,6 +296,7 @@ static struct model_range *model_add_range(struct model *model,
 {
 	unsigned int shift = owner->arena.chunk_shift;
 	struct model_range *range = kzalloc(sizeof(*range), GFP_KERNEL);
+	unsigned int i;
 
 	KUNIT_ASSERT_NOT_NULL(model->test, range);
 	list_add_tail(&range->link, &owner->ranges);
@@ -285,6 +306,12 @@ static struct model_range *model_add_range(struct model *model,
 	range->busy = bitmap_zalloc(range->nr_granules, GFP_KERNEL);
 	range->first = bitmap_zalloc(range->nr_granules, GFP_KERNEL);
 	range->dirty = bitmap_zalloc(range->nr_granules, GFP_KERNEL);
+	range->has_point = bitmap_zalloc(range->nr_granules, GFP_KERNEL);
+	range->points = kvcalloc(range->nr_granules, sizeof(*range->points), GFP_KERNEL);
+	for (i = 0; i < MODEL_STREAMS; i++) {
+		range->guarded[i] = bitmap_zalloc(range->nr_granules, GFP_KERNEL);
+		KUNIT_ASSERT_NOT_NULL(model->test, range->guarded[i]);
+	}
 	range->pieces = kcalloc(pieces, sizeof(*range->pieces), GFP_KERNEL);
 	range->chunks = kcalloc(pieces, sizeof(*range->chunks), GFP_KERNEL);
 	/* What is behind the end of one may be the next one's. */
@@ -296,6 +323,8 @@ static struct model_range *model_add_range(struct model *model,
 	KUNIT_ASSERT_NOT_NULL(model->test, range->busy);
 	KUNIT_ASSERT_NOT_NULL(model->test, range->first);
 	KUNIT_ASSERT_NOT_NULL(model->test, range->dirty);
+	KUNIT_ASSERT_NOT_NULL(model->test, range->has_point);
+	KUNIT_ASSERT_NOT_NULL(model->test, range->points);
 	KUNIT_ASSERT_NOT_NULL(model->test, range->pieces);
 	KUNIT_ASSERT_NOT_NULL(model->test, range->chunks);
 
@@ -313,6 +342,17 @@ static void model_remove_range(struct model *model, struct model_range *range)
 	model_free_range(range);
 }
 
+/* The last of what is known of the points in [granule, end) */
+static u64 model_last_point(struct model_range *range, unsigned long granule,
+			    unsigned long end)
+{
+	u64 point = 0;
+
+	for_each_set_bit_from(granule, range->has_point, end)
+		point = max(point, range->points[granule]);
+	return point;
+}
+
 /* The block that has to begin at an address. */
 static struct extent extent_at(struct model_range *range, u64 addr)
 {
@@ -320,11 +360,12 @@ static struct extent extent_at(struct model_range *range, u64 addr)
 	unsigned long piece = piece_at(range, addr);
 	struct extent extent = { .range = range, .addr = addr };
 	bool busy = test_bit(granule, range->busy), resident;
+	unsigned int i;
 	u64 end;
 
 	end = busy ? find_next_zero_bit(range->busy, nr, granule) :
 		     find_next_bit(range->busy, nr, granule);
-	end = min(end, find_next_bit(range->first, nr, granule + 1));
+	end = find_next_bit(range->first, end, granule + 1);
 	if (busy) {
 		extent.state = DEVPOOL_BLOCK_IS_BUSY;
 		extent.zero = find_next_bit(range->dirty, end, granule) >= end;
@@ -332,6 +373,14 @@ static struct extent extent_at(struct model_range *range, u64 addr)
 		return extent;
 	}
 
+	for (i = 0; i < MODEL_STREAMS; i++) {
+		if (test_bit(granule, range->guarded[i])) {
+			extent.guards = &range->owner->guards[i];
+			end = find_next_zero_bit(range->guarded[i], end, granule);
+		} else {
+			end = find_next_bit(range->guarded[i], end, granule);
+		}
+	}
 	end = range->range.base + (end << range->owner->granule_shift);
 
 	resident = range->pieces[piece] == PIECE_IS_RESIDENT;
@@ -346,6 +395,10 @@ static struct extent extent_at(struct model_range *range, u64 addr)
 		 (range->pieces[piece] == PIECE_IS_RESIDENT) == resident);
 	end = granule_at(range, extent.end - 1) + 1;
 	extent.zero = find_next_bit(range->dirty, end, granule) >= end;
+	if (extent.guards) {
+		extent.point = model_last_point(range, granule, end);
+		extent.whole = 0;
+	}
 	return extent;
 }
 
@@ -372,7 +425,36 @@ static void model_vacate(struct model_range *range, unsigned long piece)
 	model_clear(range, range->first, addr, end);
 }
 
-/* What is joined with something that is not zero counts as not zero. */
+static void model_set_point(struct model_range *range, u64 addr, u64 point)
+{
+	__set_bit(granule_at(range, addr), range->has_point);
+	range->points[granule_at(range, addr)] = point;
+}
+
+/* Cached memory is a stream's until a point. */
+static void model_guard(struct model_range *range, const struct devpool_guards *guards,
+			u64 addr, u64 end, u64 point)
+{
+	if (addr == end || !point)
+		return;
+	model_set(range, range->guarded[guards - range->owner->guards], addr, end);
+	model_set_point(range, addr, point);
+}
+
+/* What it is to whom counts no more. */
+static void model_unguard(struct model_range *range, u64 addr, u64 end)
+{
+	unsigned int i;
+
+	for (i = 0; i < MODEL_STREAMS; i++)
+		model_clear(range, range->guarded[i], addr, end);
+	model_clear(range, range->has_point, addr, end);
+}
+
+/*
+ * What is joined with something that is not zero counts as not zero, and all of it
+ * waits for the last point of any.
+ */
 static void model_settle(struct model_range *range)
 {
 	struct extent extent;
@@ -382,7 +464,28 @@ static void model_settle(struct model_range *range)
 		extent = extent_at(range, addr);
 		if (!extent.zero)
 			model_set(range, range->dirty, extent.addr, extent.end);
+		if (extent.guards) {
+			model_clear(range, range->has_point, extent.addr, extent.end);
+			model_set_point(range, extent.addr, extent.point);
+		}
 	}
+}
+
+/* The last point of what is free in [addr, end), all of which these guards may have */
+static u64 model_point(struct model *model, struct model_range *range,
+		       const struct devpool_guards *guards, u64 addr, u64 end)
+{
+	struct extent extent;
+	u64 at, point = 0;
+
+	for (at = range->range.base; at < end; at = extent.end) {
+		extent = extent_at(range, at);
+		if (extent.end <= addr)
+			continue;
+		CHECK(model, !extent.guards || extent.guards == guards);
+		point = max(point, extent.point);
+	}
+	return point;
 }
 
 /* Is there an address, and is it vacant? */
@@ -428,6 +531,9 @@ static void model_check_block(struct model *model, const struct extent *extent,
 	CHECK(model, block->range == &range->range);
 	CHECK(model, block->state == extent->state);
 	CHECK(model, block->zero == extent->zero);
+	if (extent->state != DEVPOOL_BLOCK_IS_BUSY)
+		CHECK(model, block->guards == extent->guards &&
+			     block->point == extent->point);
 	inside += (u64)below(model, granule_at(range, extent->end - 1) -
 			     granule_at(range, extent->addr) + 1) <<
 		  range->owner->granule_shift;
@@ -446,6 +552,8 @@ static void model_check_block(struct model *model, const struct extent *extent,
 		CHECK(model, model_block(block)->range == range);
 		CHECK(model, model_block(block)->addr == extent->addr);
 		CHECK(model, model_block(block)->end == extent->end);
+		CHECK(model, block->guards == model_block(block)->guards);
+		CHECK(model, block->point == model_block(block)->point);
 		break;
 	}
 }
@@ -478,12 +586,35 @@ static void model_check_pieces(struct model *model, struct model_range *range)
 	}
 }
 
+/* The blocks of a stream, which are so many, by size and by point */
+static void model_check_guards(struct model *model, struct devpool_guards *guards,
+			       unsigned long nr)
+{
+	struct devpool_block *block;
+	struct rb_node *node;
+	u64 point = 0;
+
+	model_check_tree(model, &guards->fit, DEVPOOL_BLOCK_IS_CACHED, nr);
+	CHECK(model, rb_first_cached(&guards->by_point) ==
+		     rb_first(&guards->by_point.rb_root));
+	for (node = rb_first_cached(&guards->by_point); node; node = rb_next(node)) {
+		block = rb_entry(node, struct devpool_block, by_point);
+		CHECK(model, nr--);
+		CHECK(model, block->guards == guards && block->point >= point);
+		CHECK(model, devpool_range_find(block->range, block->addr) == block);
+		point = block->point;
+	}
+	CHECK(model, !nr);
+}
+
 static void model_check_arena(struct model *model, struct model_arena *owner,
 			      bool with_pieces, unsigned long *structs)
 {
 	unsigned long fit = 0, gaps = 0, returnable = 0, returnable_blocks = 0;
 	unsigned long busy = 0, resident = 0, leaving = 0, ranges = 0;
 	unsigned long reserved = 0, planned = 0, stock = 0;
+	unsigned long guarded[MODEL_STREAMS] = {}, nr_guarded = 0;
+	u64 guarded_bytes = 0;
 	struct devpool_arena *arena = &owner->arena;
 	struct devpool_block *block;
 	struct model_range *range;
@@ -508,6 +639,12 @@ static void model_check_arena(struct model *model, struct model_arena *owner,
 				gaps += !extent.leaving;
 				break;
 			case DEVPOOL_BLOCK_IS_CACHED:
+				if (extent.guards) {
+					guarded[extent.guards - owner->guards]++;
+					nr_guarded++;
+					guarded_bytes += extent.end - extent.addr;
+					break;
+				}
 				fit++;
 				returnable += extent.whole;
 				returnable_blocks += !!extent.whole;
@@ -543,12 +680,17 @@ static void model_check_arena(struct model *model, struct model_arena *owner,
 	CHECK(model, arena->nr_leaving == leaving);
 	CHECK(model, arena->nr_reserved == reserved);
 	CHECK(model, arena->nr_planned == planned);
+	CHECK(model, arena->nr_guarded == nr_guarded);
+	CHECK(model, arena->guarded == guarded_bytes);
 
 	model_check_tree(model, &arena->fit, DEVPOOL_BLOCK_IS_CACHED, fit);
 	model_check_tree(model, &arena->gaps, DEVPOOL_BLOCK_IS_VACANT, gaps);
+	for (i = 0; i < MODEL_STREAMS; i++)
+		model_check_guards(model, &owner->guards[i], guarded[i]);
 	list_for_each_entry(block, &arena->returnable, link) {
 		CHECK(model, returnable_blocks--);
-		CHECK(model, block->state == DEVPOOL_BLOCK_IS_CACHED && block->whole);
+		CHECK(model, block->state == DEVPOOL_BLOCK_IS_CACHED && block->whole &&
+			     !block->guards);
 		CHECK(model, devpool_range_find(block->range, block->addr) == block);
 	}
 	CHECK(model, !returnable_blocks);
@@ -585,6 +727,8 @@ static void model_claim(struct model *model, struct devpool_block *block, u64 ad
 	struct model_block *claimed = model_block(block);
 	unsigned long first = granule_at(range, addr);
 	unsigned long last = granule_at(range, end - 1);
+	struct extent extent;
+	u64 at;
 
 	CHECK(model, block->addr == addr && block->size == end - addr);
 	CHECK(model, block->state == DEVPOOL_BLOCK_IS_BUSY);
@@ -592,6 +736,15 @@ static void model_claim(struct model *model, struct devpool_block *block, u64 ad
 	CHECK(model, addr >= range->range.base && end <= range->end);
 	CHECK(model, find_next_bit(range->busy, last + 1, first) > last);
 	CHECK(model, find_next_bit(range->first, last + 1, first + 1) > last);
+	claimed->guards = block->guards;
+	claimed->point = model_point(model, range, block->guards, addr, end);
+	/* What stays of a guarded block waits for the same point. */
+	for (at = range->range.base; at < end; at = extent.end) {
+		extent = extent_at(range, at);
+		if (extent.guards && extent.end > end)
+			model_set_point(range, end, extent.point);
+	}
+	model_unguard(range, addr, end);
 	model_set(range, range->busy, addr, end);
 	__set_bit(first, range->first);
 	model_settle(range);
@@ -640,9 +793,16 @@ static struct model_block *model_any_busy(struct model *model, bool placed)
  * Requests
  */
 
+/* Can a request on this stream, or on none, have it? */
+static bool is_usable_extent(const struct extent *extent, const struct devpool_guards *guards)
+{
+	return extent->state == DEVPOOL_BLOCK_IS_CACHED &&
+	       (!extent->guards || extent->guards == guards);
+}
+
 /* The smallest cached extent that has room, the lowest of equals. */
-static bool model_best_fit(struct model_arena *owner, u64 size, u64 align,
-			   struct extent *best)
+static bool model_best_fit(struct model_arena *owner, const struct devpool_guards *guards,
+			   u64 size, u64 align, struct extent *best)
 {
 	struct model_range *range;
 	struct extent extent;
@@ -652,7 +812,7 @@ static bool model_best_fit(struct model_arena *owner, u64 size, u64 align,
 	list_for_each_entry(range, &owner->ranges, link) {
 		for (addr = range->range.base; addr < range->end; addr = extent.end) {
 			extent = extent_at(range, addr);
-			if (extent.state != DEVPOOL_BLOCK_IS_CACHED ||
+			if (!is_usable_extent(&extent, guards) ||
 			    ALIGN(extent.addr, align) + size > extent.end)
 				continue;
 			length = best->end - best->addr;
@@ -668,7 +828,8 @@ static bool model_best_fit(struct model_arena *owner, u64 size, u64 align,
 }
 
 /* How many cached extents have the size, come before that one, and do not do. */
-static unsigned int model_tries(struct model_arena *owner, u64 size,
+static unsigned int model_tries(struct model_arena *owner,
+				const struct devpool_guards *guards, u64 size,
 				const struct extent *best)
 {
 	u64 addr, length = best->end - best->addr;
@@ -679,7 +840,7 @@ static unsigned int model_tries(struct model_arena *owner, u64 size,
 	list_for_each_entry(range, &owner->ranges, link) {
 		for (addr = range->range.base; addr < range->end; addr = extent.end) {
 			extent = extent_at(range, addr);
-			if (extent.state == DEVPOOL_BLOCK_IS_CACHED &&
+			if (is_usable_extent(&extent, guards) &&
 			    extent.end - extent.addr >= size)
 				tries += extent.end - extent.addr < length ||
 					 (extent.end - extent.addr == length &&
@@ -695,9 +856,22 @@ struct price {
 	unsigned long holes;
 };
 
+/* Is a busy byte in these granules, or one that a stream may still use? */
+static bool model_is_fixed(struct model_range *range, unsigned long granule,
+			   unsigned long end)
+{
+	bool fixed = find_next_bit(range->busy, end, granule) < end;
+	unsigned int i;
+
+	for (i = 0; i < MODEL_STREAMS; i++)
+		fixed = fixed || find_next_bit(range->guarded[i], end, granule) < end;
+	return fixed;
+}
+
 /*
- * A piece that a busy block shares is resident whatever is done; each other one
- * needs a chunk, from wherever. If memory stays where it is, each hole does.
+ * A piece that a busy or guarded block shares is resident whatever is done; each
+ * other one needs a chunk, from wherever. If memory stays where it is, each hole
+ * does.
  */
 static struct price model_price(struct model *model, struct model_range *range,
 				u64 addr, u64 size)
@@ -710,7 +884,7 @@ static struct price model_price(struct model *model, struct model_range *range,
 
 	for (; piece <= last; piece++) {
 		end = (piece + 1) << ratio;
-		price.cost += find_next_bit(range->busy, end, piece << ratio) >= end;
+		price.cost += !model_is_fixed(range, piece << ratio, end);
 		price.holes += range->pieces[piece] == PIECE_IS_HOLE;
 		CHECK(model, range->pieces[piece] != PIECE_IS_LEAVING);
 	}
@@ -730,8 +904,9 @@ static bool is_cheaper(const struct price *a, const struct price *b)
  * place costs depends on the pieces in which it begins and ends, and the lowest
  * of those that begin in one piece ends in the first piece that it can.
  */
-static void model_search_gap(struct model *model, const struct extent *gap, u64 size,
-			     u64 align, struct price *best)
+static void model_search_gap(struct model *model, const struct extent *gap,
+			     const struct devpool_guards *guards, u64 size, u64 align,
+			     struct price *best)
 {
 	struct model_range *range = gap->range;
 	u64 start = gap->addr, end = gap->end;
@@ -742,7 +917,7 @@ static void model_search_gap(struct model *model, const struct extent *gap, u64 
 
 	for (addr = range->range.base; addr < range->end; addr = extent.end) {
 		extent = extent_at(range, addr);
-		if (extent.state != DEVPOOL_BLOCK_IS_CACHED || range->owner->arena.no_split)
+		if (!is_usable_extent(&extent, guards) || range->owner->arena.no_split)
 			continue;
 		if (extent.end == gap->addr)
 			start = extent.addr;
@@ -771,7 +946,8 @@ static void model_search_gap(struct model *model, const struct extent *gap, u64 
 
 /* The cheapest place that there is; returns the number of gaps. */
 static unsigned int model_search(struct model *model, struct model_arena *owner,
-				 u64 size, u64 align, struct price *best)
+				 const struct devpool_guards *guards, u64 size, u64 align,
+				 struct price *best)
 {
 	struct model_range *range;
 	struct extent extent;
@@ -784,7 +960,7 @@ static unsigned int model_search(struct model *model, struct model_arena *owner,
 			if (extent.state != DEVPOOL_BLOCK_IS_VACANT || extent.leaving)
 				continue;
 			gaps++;
-			model_search_gap(model, &extent, size, align, best);
+			model_search_gap(model, &extent, guards, size, align, best);
 		}
 	}
 	return gaps;
@@ -798,6 +974,7 @@ static void model_check_place(struct model *model, const struct devpool_placemen
 	struct model_range *range = model_range(place->block->range);
 	struct price price = model_price(model, range, addr, size);
 	unsigned long piece, holes = 0;
+	u64 hole_end;
 
 	CHECK(model, place->size == size && IS_ALIGNED(addr, align));
 	CHECK(model, !is_cheaper(&price, best));
@@ -817,11 +994,16 @@ static void model_check_place(struct model *model, const struct devpool_placemen
 		addr = ALIGN_DOWN(addr, model->chunk);
 	if (range->pieces[piece_at(range, end - 1)] == PIECE_IS_HOLE)
 		end = ALIGN(end, model->chunk);
+	CHECK(model, place->point_below == model_point(model, range, place->block->guards,
+						       addr, max(addr, place->hole)));
+	hole_end = place->hole + ((u64)holes << range->owner->arena.chunk_shift);
+	CHECK(model, place->point_above == model_point(model, range, place->block->guards,
+						       min(end, hole_end), end));
 	model_claim(model, place->block, addr, end);
 }
 
-static void model_place(struct model *model, struct model_arena *owner, u64 size,
-			u64 align)
+static void model_place(struct model *model, struct model_arena *owner,
+			struct devpool_guards *guards, u64 size, u64 align)
 {
 	struct devpool_arena *arena = &owner->arena;
 	struct devpool_placement place;
@@ -832,9 +1014,9 @@ static void model_place(struct model *model, struct model_arena *owner, u64 size
 
 	for (;;) {
 		best = (struct price){ ULONG_MAX, ULONG_MAX };
-		is_exact = model_search(model, owner, size, align, &best) <=
+		is_exact = model_search(model, owner, guards, size, align, &best) <=
 			   DEVPOOL_SEARCH_MAX;
-		if (devpool_arena_place(arena, NULL, size, align, &place))
+		if (devpool_arena_place(arena, guards, size, align, &place))
 			break;
 		/* There is none; more addresses always are a place. */
 		CHECK(model, best.cost == ULONG_MAX || !is_exact);
@@ -845,6 +1027,7 @@ static void model_place(struct model *model, struct model_arena *owner, u64 size
 	}
 	CHECK(model, best.cost != ULONG_MAX);
 	model_check_stock(model, owner);
+	CHECK(model, place.block->guards == guards);
 	model_check_place(model, &place, size, align, &best, is_exact);
 	block = model_block(place.block);
 	block->placed = true;
@@ -860,27 +1043,32 @@ static void model_place(struct model *model, struct model_arena *owner, u64 size
 static void model_alloc(struct model *model, struct model_arena *owner, u64 size,
 			u64 align)
 {
+	unsigned int stream = below(model, MODEL_STREAMS + 1);
+	struct devpool_guards *guards = NULL;
 	struct extent best = {};
 	struct devpool_block *block;
 	bool fits;
 
+	if (stream < MODEL_STREAMS)
+		guards = &owner->guards[stream];
 	model_stock_up(model, owner, size);
-	fits = model_best_fit(owner, size, align, &best);
-	block = devpool_arena_fit(&owner->arena, NULL, size, align);
+	fits = model_best_fit(owner, guards, size, align, &best);
+	block = devpool_arena_fit(&owner->arena, guards, size, align);
 	model_check_stock(model, owner);
 	CHECK(model, !!block == fits);
 	if (!block) {
-		model_place(model, owner, size, align);
+		model_place(model, owner, guards, size, align);
 		return;
 	}
+	CHECK(model, block->guards == guards);
 	CHECK(model, IS_ALIGNED(block->addr, align));
 	if (owner->arena.no_split)
 		size = block->size;
 	if (block->addr != ALIGN(best.addr, align)) {
 		/* What is certain, after so many that the alignment is against. */
-		CHECK(model, model_tries(owner, size, &best) >= DEVPOOL_SEARCH_MAX);
+		CHECK(model, model_tries(owner, guards, size, &best) >= DEVPOOL_SEARCH_MAX);
 		best = extent_at(model_range(block->range), block->addr);
-		CHECK(model, best.state == DEVPOOL_BLOCK_IS_CACHED);
+		CHECK(model, is_usable_extent(&best, guards));
 		CHECK(model, best.end >= block->addr + size);
 	}
 	/* An arena that does not split has given all of it. */
@@ -915,20 +1103,56 @@ static void act_free(struct model *model)
 	struct model_block *block = model_any_busy(model, false);
 	struct model_arena *owner;
 	struct model_range *range;
+	u64 point = 0;
 
 	if (!block)
 		return;
 	range = block->range;
 	owner = range->owner;
+	/* With work outstanding on its stream, or without */
+	if (block->guards && !once_in(model, 3))
+		point = 1 + below(model, MODEL_POINTS);
 	/* Most blocks were handed out, and some were not after all. */
 	if (!once_in(model, 8)) {
 		block->block.zero = false;
 		model_set(range, range->dirty, block->addr, block->end);
 	}
 	model_unclaim(model, block);
+	model_guard(range, block->guards, block->addr, block->end, point);
 	model_settle(range);
-	devpool_arena_free(&owner->arena, &block->block, 0);
+	devpool_arena_free(&owner->arena, &block->block, point);
 	model_check_stock(model, owner);
+}
+
+/* A stream has come to a point: what waited for it, and that alone, is anybody's. */
+static void model_reap(struct model *model, struct model_arena *owner,
+		       struct devpool_guards *guards, u64 point)
+{
+	struct devpool_block *block;
+	struct model_range *range;
+	struct extent extent;
+	u64 addr;
+
+	list_for_each_entry(range, &owner->ranges, link) {
+		for (addr = range->range.base; addr < range->end; addr = extent.end) {
+			extent = extent_at(range, addr);
+			if (extent.guards == guards && extent.point <= point)
+				model_unguard(range, extent.addr, extent.end);
+		}
+		model_settle(range);
+	}
+	while ((block = devpool_guards_first(guards)) && block->point <= point) {
+		devpool_arena_unguard(&owner->arena, block);
+		model_check_stock(model, owner);
+	}
+}
+
+static void act_reap(struct model *model)
+{
+	struct model_arena *owner = model_any_arena(model);
+
+	model_reap(model, owner, &owner->guards[below(model, MODEL_STREAMS)],
+		   below(model, MODEL_POINTS + 1));
 }
 
 static void act_alloc(struct model *model)
@@ -961,6 +1185,7 @@ static void act_commit(struct model *model)
 	struct devpool_block *committed;
 	struct model_range *range;
 	unsigned long i, piece;
+	u64 point;
 
 	if (!block)
 		return;
@@ -978,29 +1203,40 @@ static void act_commit(struct model *model)
 		block->block.zero = false;
 		model_set(range, range->dirty, block->addr, block->end);
 	}
+	point = block->point;
 	model_unclaim(model, block);
 	committed = devpool_arena_commit(&range->owner->arena, &place);
 	model_check_stock(model, range->owner);
 	model_claim(model, committed, place.addr, place.addr + place.size);
+	model_block(committed)->point = point;
 }
 
 static void act_undo(struct model *model)
 {
 	struct model_block *block = model_any_busy(model, true);
+	struct devpool_placement place;
 	struct model_range *range;
 	unsigned long i, piece;
+	u64 end;
 
 	if (!block)
 		return;
 	range = block->range;
+	place = block->place;
 	for (i = 0; i < block->place.nr_holes; i++) {
 		piece = piece_at(range, block->place.hole) + i;
 		xa_release(&range->range.pieces, piece);
 		model_vacate(range, piece);
 	}
 	model_unclaim(model, block);
+	end = place.hole + place.nr_holes * model->chunk;
+	if (block->addr < place.hole)
+		model_guard(range, block->guards, block->addr, place.hole,
+			    place.point_below);
+	if (end < block->end)
+		model_guard(range, block->guards, end, block->end, place.point_above);
 	model_settle(range);
-	devpool_arena_undo(&range->owner->arena, &block->place);
+	devpool_arena_undo(&range->owner->arena, &place);
 	model_check_stock(model, range->owner);
 }
 
@@ -1147,8 +1383,8 @@ static void act_surplus(struct model *model)
 	CHECK(model, arena->nr_stock == before || arena->nr_stock >= DEVPOOL_STOCK_KEPT);
 	/* It keeps what any of the blocks that it had asks for again. */
 	CHECK(model, arena->nr_stock <= DEVPOOL_STOCK_KEPT +
-				       2 * (arena->nr_busy + arena->nr_ranges +
-					    arena->nr_reserved));
+				       2 * (arena->nr_busy + arena->nr_guarded +
+					    arena->nr_ranges + arena->nr_reserved));
 }
 
 static void act_drain(struct model *model)
@@ -1185,6 +1421,7 @@ static const struct act {
 } acts[] = {
 	{ "alloc", act_alloc, 2, 20 },
 	{ "free", act_free, 1, 15 },
+	{ "reap", act_reap, 0, 4 },
 	{ "commit", act_commit, 1, 12 },
 	{ "undo", act_undo, 0, 3 },
 	{ "detach", act_detach, 0, 6 },
@@ -1252,6 +1489,10 @@ static void model_begin(struct model *model)
 		owner->first = NULL;
 		devpool_arena_init(&owner->arena, geometry->chunk_shift, model->no_split,
 				   model->keeps_memory);
+		for (j = 0; j < MODEL_STREAMS; j++) {
+			owner->guards[j].fit = RB_ROOT;
+			owner->guards[j].by_point = RB_ROOT_CACHED;
+		}
 		for (j = 0; j < MODEL_RESERVE; j++) {
 			owner->reserve[j] = model_block(model_new_struct(model));
 			owner->reserve[j]->block.size = 0;
@@ -1280,6 +1521,10 @@ static void model_end(struct model *model)
 	model_check(model, true);
 	act_detached(model);
 	for (i = 0; i < MODEL_ARENAS; i++) {
+		owner = &model->arenas[i];
+		for (j = 0; j < MODEL_STREAMS; j++)
+			model_reap(model, owner, &owner->guards[j], MODEL_POINTS);
+		model_check(model, true);
 		model_detach(model, &model->arenas[i], ULONG_MAX, &model->flushes[0]);
 		CHECK(model, !model->arenas[i].arena.nr_resident);
 	}
@@ -1370,9 +1615,9 @@ static bool model_has_room(struct model *model, struct model_arena *owner, u64 s
 	struct price best = { ULONG_MAX, ULONG_MAX };
 	struct extent fit = {};
 
-	if (model_best_fit(owner, size, align, &fit))
+	if (model_best_fit(owner, NULL, size, align, &fit))
 		return true;
-	model_search(model, owner, size, align, &best);
+	model_search(model, owner, NULL, size, align, &best);
 	return best.cost != ULONG_MAX;
 }
 
@@ -1433,6 +1678,8 @@ static void arena_stock_suffices(struct kunit *test)
 				act_undo(model);
 			if (once_in(model, 6))
 				act_commit(model);
+			if (once_in(model, 3))
+				act_reap(model);
 			model_detach(model, owner, 1 + below(model, most),
 				     &model->flushes[0]);
 			if (!once_in(model, 4))
