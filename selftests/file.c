@@ -159,12 +159,10 @@ static void life(struct life *l)
 	LIFE(close(q_fd));
 }
 
-#define LIFE_PATIENCE 5000000000ULL
-
 /* What a fence kept comes back a moment after it. */
 static bool life_is(int index, long long used, long long pools)
 {
-	__u64 until = test_now() + LIFE_PATIENCE * test_slow();
+	__u64 until = test_now() + TEST_SOON;
 
 	do {
 		if (devpool_sysfs(index, "used") == used &&

@@ -723,7 +723,6 @@ TEST_F(params, F12_unload_while_a_fence_is_open)
 	__u32 stream, fence;
 	__u64 addr;
 	int fd, sync;
-	int i;
 
 	ASSERT_LE(0, fences.file);
 	ASSERT_EQ(0, load("sysmem=64M"));
@@ -739,9 +738,7 @@ TEST_F(params, F12_unload_while_a_fence_is_open)
 	EXPECT_EQ(4 * MIB, devpool_sysfs(0, "used"));
 	EXPECT_EQ(-EAGAIN, unload());
 	test_fence_signal(&fences, fence);
-	for (i = 0; i < TEST_SOON / 10 && devpool_sysfs(0, "used"); i++)
-		usleep(10000);
-	EXPECT_EQ(0, devpool_sysfs(0, "used"));
+	EXPECT_SOON(!devpool_sysfs(0, "used"));
 	EXPECT_EQ(0, unload());
 }
 

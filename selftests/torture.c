@@ -31,6 +31,8 @@
 #define POOLS 24
 #define BLOCKS 24
 #define OFFERS 64
+/* Unless DEVPOOL_TORTURE_SECONDS says otherwise */
+#define TORTURE_SECONDS 20
 /* Places of a block that are looked at, at the most */
 #define PLACES 48
 #define PLACE 512ULL
@@ -1400,7 +1402,7 @@ int main(int argc, char **argv)
 		{},
 	};
 	unsigned int life[MAX_PROCESSES] = {}, i;
-	unsigned int seconds = test_env("DEVPOOL_TORTURE_SECONDS", 60);
+	unsigned int seconds = test_env("DEVPOOL_TORTURE_SECONDS", TORTURE_SECONDS);
 	unsigned int seed = test_env("DEVPOOL_SEED", test_now() & 0x7fffffff);
 	pid_t pid[MAX_PROCESSES];
 	bool ended_well = true;
