@@ -19,10 +19,12 @@ tmp=$(mktemp -d) || exit
 trap 'rm -rf "$tmp"' EXIT
 mkdir "$tmp/tests"
 
-# What is in the judgement because of a fault
+# What is in the judgement because of a fault. Lockdep is first: any other report
+# switches it off.
 case $KERNEL in
 *-kasan)
 	cat >"$tmp/expected" <<'EOT'
+lock_order	in the kernel's log: WARNING: possible circular locking
 use_after_free	in the kernel's log: BUG: KASAN: slab-use-after-free in fault_use_after_free
 out_of_bounds	in the kernel's log: BUG: KASAN: slab-out-of-bounds in fault_out_of_bounds
 sleep	in the kernel's log: BUG: scheduling while atomic
@@ -30,7 +32,6 @@ shift	in the kernel's log: UBSAN: shift-out-of-bounds in
 list	in the kernel's log: list_del corruption
 timer	in the kernel's log: ODEBUG: free active .* object type: timer_list
 leak	memory leaked: .* objects
-lock_order	in the kernel's log: WARNING: possible circular locking
 EOT
 	;;
 *-kcsan)
