@@ -234,6 +234,33 @@ static int devpool_validate_alloc(const struct devpool_device *device,
 	return devpool_round_up(alloc->bytes, granule, &request->size);
 }
 
+/* The stream that a command names, NULL for the host, with a reference. */
+static int devpool_call_get_stream(struct devpool_call *call, u32 number,
+				   struct devpool_stream **stream)
+{
+	*stream = NULL;
+	if (!number)
+		return 0;
+	*stream = devpool_client_get_stream(call->client, number);
+	return *stream ? 0 : -ENOENT;
+}
+
+static void devpool_call_put_stream(struct devpool_stream *stream)
+{
+	if (stream)
+		devpool_stream_put(stream);
+}
+
+static bool devpool_call_has_stream(struct devpool_call *call, u32 number)
+{
+	struct devpool_stream *stream;
+	int err;
+
+	err = devpool_call_get_stream(call, number, &stream);
+	devpool_call_put_stream(stream);
+	return !err;
+}
+
 static int devpool_cmd_alloc(struct devpool_call *call)
 {
 	struct devpool_client *client = call->client;
@@ -300,8 +327,9 @@ uncount:
 	atomic_dec(&client->nr_blocks);
 put_member:
 	devpool_client_put_member(client, member);
-	/* The route has ended meanwhile, and its pool with it. */
-	if (err == -ENOENT && devpool_id_is_none(&alloc.pool) && member != client->home)
+	/* Either there is no such stream, or the route has ended, and its pool with it. */
+	if (err == -ENOENT && devpool_id_is_none(&alloc.pool) && member != client->home &&
+	    devpool_call_has_stream(call, alloc.stream))
 		goto look_up;
 	return err;
 }
@@ -330,23 +358,6 @@ static int devpool_cmd_retain(struct devpool_call *call)
 	if (arg.flags)
 		return -EOPNOTSUPP;
 	return devpool_client_retain_block(call->client, arg.addr);
-}
-
-/* The stream that a command names, NULL for the host, with a reference. */
-static int devpool_call_get_stream(struct devpool_call *call, u32 number,
-				   struct devpool_stream **stream)
-{
-	*stream = NULL;
-	if (!number)
-		return 0;
-	*stream = devpool_client_get_stream(call->client, number);
-	return *stream ? 0 : -ENOENT;
-}
-
-static void devpool_call_put_stream(struct devpool_stream *stream)
-{
-	if (stream)
-		devpool_stream_put(stream);
 }
 
 static int devpool_cmd_record(struct devpool_call *call)

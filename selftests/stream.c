@@ -1354,6 +1354,23 @@ TEST_F(stream, a_route_ends_with_its_stream)
 	EXPECT_EQ(1, test_use_count(self->fd, q));
 }
 
+/* A kernel that looks for the route's pool for ever cannot be ended from here. */
+TEST_F(stream, a_route_finds_no_stream_that_the_client_does_not_have)
+{
+	__u32 gone = test_stream(self->fd, 0);
+
+	test_stream_destroy(self->fd, gone);
+	test_route_begin(self->fd, self->id, DEVPOOL_SCOPE_ALL);
+	test_err_alloc_on(ENOENT, self->fd, default_pool, 4 * MIB, gone);
+	test_route_begin(self->fd, self->id, DEVPOOL_SCOPE_THREAD);
+	test_err_alloc_on(ENOENT, self->fd, default_pool, 4 * MIB, gone + 1);
+	EXPECT_EQ(0, test_resident(self->fd, self->id));
+	test_alloc_on(self->fd, default_pool, 4 * MIB, self->s1);
+	EXPECT_EQ(4 * MIB, test_resident(self->fd, self->id));
+	test_route_end(self->fd, self->id, DEVPOOL_SCOPE_THREAD);
+	test_route_end(self->fd, self->id, DEVPOOL_SCOPE_ALL);
+}
+
 /* Another client's streams, in a pool that both have */
 /* Routes onto a stream until it is not there any more */
 static void *route_until_gone(void *arg)
