@@ -650,20 +650,19 @@ TEST_F_TIMEOUT(fence, no_more_open_points_than_info_says, 120)
 	struct state before;
 	int sync;
 
+	/* A debug kernel takes a minute, and vgem's fence would be over by then. */
+	if (test_slow() > 1 && !variant->timeline)
+		return;
 	sync = test_fence(&self->fences, &fence);
-	/* vgem's do not wait for long: here are those that are open now. */
 	for (i = 1; i <= max; i++)
 		if (SUBMIT(self->stream, sync, 0).out_point != i)
 			break;
 	ASSERT_EQ(max + 1, i);
 	before = STATE();
-	if (!test_sync_status(sync)) {
-		test_err_submit(EDQUOT, self->fd, .stream = self->stream, .in_fence = sync,
-				.flags = DEVPOOL_SUBMIT_FENCE_IN);
-		EXPECT_STATE(before);
-	} else {
-		ASSERT_LT(1, test_slow());
-	}
+	ASSERT_EQ(0, test_sync_status(sync));
+	test_err_submit(EDQUOT, self->fd, .stream = self->stream, .in_fence = sync,
+			.flags = DEVPOOL_SUBMIT_FENCE_IN);
+	EXPECT_STATE(before);
 	MAKE_PENDING(4 * MIB);
 	test_fence_signal_raw(&self->fences, fence);
 	EXPECT_SOON(!test_pending(self->fd, self->id));

@@ -1371,7 +1371,6 @@ TEST_F(stream, a_route_finds_no_stream_that_the_client_does_not_have)
 	test_route_end(self->fd, self->id, DEVPOOL_SCOPE_ALL);
 }
 
-/* Another client's streams, in a pool that both have */
 /* Routes onto a stream until it is not there any more */
 static void *route_until_gone(void *arg)
 {
@@ -1401,6 +1400,7 @@ TEST_F_TIMEOUT(stream, no_route_outlives_its_stream, 60)
 	}
 }
 
+/* Another client's streams, in a pool that both have */
 TEST_F(stream, two_clients_with_streams_of_their_own)
 {
 	struct devpool_pool_id q;
