@@ -124,9 +124,12 @@ static void devpool_sysmem_zero(const struct devpool_chunk *chunk,
 	u64 part;
 
 	for (; len; offset += part, len -= part) {
+		void *memory;
+
 		/* No more at a time than what a huge page has. */
 		part = min_t(u64, len, PAGE_SIZE << DEVPOOL_RUN_ORDER);
-		memset(devpool_sysmem_memory(chunk, chunk_shift, offset, &part), 0, part);
+		memory = devpool_sysmem_memory(chunk, chunk_shift, offset, &part);
+		memset(memory, 0, part);
 		cond_resched();
 	}
 }
