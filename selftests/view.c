@@ -771,15 +771,15 @@ static const char *event_line(const char *what)
 	return p;
 }
 
-/* Whose line it is: of this thread, by name and id, as the kernel prints all of them */
+/* Is it of this thread? Its name is the kernel's business, which may have missed it. */
 static bool event_is_mine(const char *line)
 {
-	char comm[16], head[40];
+	char tail[16];
+	const char *p;
 
-	if (prctl(PR_GET_NAME, comm))
-		return false;
-	snprintf(head, sizeof(head), "%s-%d ", comm, (int)gettid());
-	return line && !strncmp(line + strspn(line, " "), head, strlen(head));
+	snprintf(tail, sizeof(tail), "-%d ", (int)gettid());
+	p = line ? strstr(line, tail) : NULL;
+	return p && p < strchr(line, '[');
 }
 
 TEST_F(view, trace_events_of_a_pending_block)
