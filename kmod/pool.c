@@ -442,6 +442,9 @@ int devpool_member_tie(struct devpool_member *member)
 		return -ENOENT;
 	if (pool->use_count == DEVPOOL_MAX_USE_COUNT)
 		return -EDQUOT;
+	/* Whoever was emptying it because nobody uses it has nothing to wait for. */
+	if (!pool->use_count)
+		wake_up_all(&pool->flushed);
 	WRITE_ONCE(pool->use_count, pool->use_count + 1);
 	member->ties++;
 	return 0;
@@ -1138,6 +1141,9 @@ int devpool_pool_reserve(struct devpool_member *member,
 		devpool_counter_add(&tally->blocks, 1);
 		if (READ_ONCE(member->client->recent) != member)
 			WRITE_ONCE(member->client->recent, member);
+		/* Nobody waits for the stream any more to give this back. */
+		if (unlikely(block->point) && waitqueue_active(&pool->flushed))
+			wake_up_all(&pool->flushed);
 		*out = block;
 	} else {
 		if (err == -ENOSPC || err == -EDQUOT || err == -ENOMEM ||

@@ -973,6 +973,61 @@ TEST_F(stream, a_flush_does_not_wait_for_what_need_not_go)
 	EXPECT_EQ(0, r.out_pending);
 }
 
+static int later_takes(struct later *later)
+{
+	struct devpool_alloc cmd = {
+		.pool = later->id, .bytes = later->addr, .stream = later->stream,
+	};
+
+	return devpool_alloc_opts_raw(later->fd, &cmd);
+}
+
+/* So would it where nothing is left to be waited for. */
+TEST_F(stream, a_flush_ends_when_the_stream_takes_what_is_its_own)
+{
+	struct later later = {
+		.act = later_takes, .ms = 50, .fd = self->fd, .stream = self->s1,
+		.id = self->id, .addr = 4 * MIB,
+	};
+	struct devpool_empty_cache r;
+	__u64 point;
+
+	MAKE_GUARDED(4 * MIB, &point);
+	START(&later);
+	r = test_empty_until(self->fd, self->id, DEVPOOL_EMPTY_TRIM, 0, FOREVER);
+	JOIN(&later);
+	EXPECT_EQ(0, r.out_freed);
+	EXPECT_EQ(0, r.out_pending);
+	EXPECT_EQ(4 * MIB, r.out_live);
+}
+
+static int later_gets(struct later *later)
+{
+	/* The use count */
+	return devpool_pool_get_raw(later->fd, later->id) - 1;
+}
+
+TEST_F(stream, a_flush_ends_when_somebody_uses_the_pool_again)
+{
+	struct later later = { .act = later_gets, .ms = 50, .fd = self->fd };
+	struct devpool_empty_cache r;
+	__u64 x;
+
+	later.id = test_pool_id(self->fd, 0);
+	test_pool_get(self->fd, later.id);
+	x = test_alloc(self->fd, later.id, 4 * MIB);
+	test_submit(self->fd, self->s2);
+	test_record(self->fd, x, self->s2);
+	test_free(self->fd, x);
+	test_pool_put(self->fd, later.id);
+	START(&later);
+	r = test_empty_until(self->fd, later.id, 0, 0, FOREVER);
+	JOIN(&later);
+	EXPECT_EQ(0, r.out_freed);
+	EXPECT_EQ(4 * MIB, r.out_pending);
+	EXPECT_EQ(DEVPOOL_STATE_LIVE, r.out_state);
+}
+
 TEST_F(stream, a_flush_of_the_client_waits_for_its_default_pool)
 {
 	struct later later = {
