@@ -450,6 +450,15 @@ int devpool_member_tie(struct devpool_member *member)
 	return 0;
 }
 
+/* So many references less. Who waits for memory of a pool that nobody uses is told. */
+static void devpool_pool_drop_uses(struct devpool_pool *pool, u32 nr)
+{
+	lockdep_assert_held(&pool->lock);
+	WRITE_ONCE(pool->use_count, pool->use_count - nr);
+	if (!pool->use_count)
+		devpool_supply_wake(pool->device);
+}
+
 /**
  * devpool_member_untie - undoes devpool_member_tie()
  * @member: the client's share, of which the caller has a reference
@@ -461,7 +470,7 @@ void devpool_member_untie(struct devpool_member *member)
 	struct devpool_pool *pool = member->pool;
 
 	lockdep_assert_held(&pool->lock);
-	WRITE_ONCE(pool->use_count, pool->use_count - 1);
+	devpool_pool_drop_uses(pool, 1);
 	member->ties--;
 	devpool_member_settle(member);
 }
@@ -1544,9 +1553,9 @@ void devpool_member_close(struct devpool_member *member)
 	/* Not if the pool is gone by now: then the share has ended already. */
 	if (!list_empty(&member->link)) {
 		if (member == client->home) {
-			WRITE_ONCE(pool->use_count, 0);
+			devpool_pool_drop_uses(pool, pool->use_count);
 		} else {
-			WRITE_ONCE(pool->use_count, pool->use_count - member->gets);
+			devpool_pool_drop_uses(pool, member->gets);
 			devpool_member_leave(member);
 		}
 	}
@@ -1623,7 +1632,7 @@ int devpool_pool_empty(struct devpool_pool *pool, u32 flags, s64 timeout, u64 ke
 			return -ENOENT;
 		}
 		WRITE_ONCE(pool->file_open, false);
-		WRITE_ONCE(pool->use_count, pool->use_count - 1);
+		devpool_pool_drop_uses(pool, 1);
 		pool->flushes_itself = true;
 	}
 	while (devpool_pool_empty_once(pool, flags, keep, &flushed) &&

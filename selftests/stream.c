@@ -547,6 +547,42 @@ TEST_F(stream, S9_it_waits_for_a_guard_too)
 	JOIN(&later);
 }
 
+static int later_puts(struct later *later)
+{
+	return devpool_pool_put_raw(later->fd, later->id);
+}
+
+/* Would hang here if it waited in a pool that nobody uses. */
+TEST_F(stream, S9_it_ends_with_the_pool)
+{
+	struct later later = { .act = later_closes, .ms = 50 };
+	struct devpool_pool_id q;
+	__u64 x;
+
+	later.fd = test_pool_create(self->fd, &q);
+	test_pool_set_attr(self->fd, q, DEVPOOL_ATTR_LIMIT, 8 * MIB);
+	x = test_alloc(self->fd, q, 8 * MIB);
+	test_submit(self->fd, self->s2);
+	test_record(self->fd, x, self->s2);
+	test_free(self->fd, x);
+	START(&later);
+	test_err_alloc_opts(ENOENT, self->fd, .pool = q, .bytes = 8 * MIB,
+			    .timeout = FOREVER);
+	JOIN(&later);
+
+	later = (struct later){ .act = later_puts, .ms = 50, .fd = self->fd };
+	later.id = test_pool_id(self->fd, 0);
+	test_pool_get(self->fd, later.id);
+	test_pool_set_attr(self->fd, later.id, DEVPOOL_ATTR_LIMIT, 8 * MIB);
+	x = test_alloc(self->fd, later.id, 8 * MIB);
+	test_record(self->fd, x, self->s2);
+	test_free(self->fd, x);
+	START(&later);
+	test_err_alloc_opts(ENOENT, self->fd, .pool = later.id, .bytes = 8 * MIB,
+			    .timeout = FOREVER);
+	JOIN(&later);
+}
+
 TEST_F(stream, S9_it_takes_what_is_freed_meanwhile)
 {
 	struct later later = { .act = later_frees, .ms = 50, .fd = self->fd };
