@@ -230,6 +230,7 @@ static int devpool_validate_alloc(const struct devpool_device *device,
 	request->align = max(alloc->align, granule);
 	request->requested = alloc->bytes;
 	request->stream = alloc->stream;
+	request->zero = alloc->flags & DEVPOOL_ALLOC_ZERO;
 	request->timeout = alloc->timeout;
 	return devpool_round_up(alloc->bytes, granule, &request->size);
 }

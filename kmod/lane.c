@@ -479,14 +479,17 @@ bool devpool_block_is_open(const struct devpool_block *block, u64 point)
 
 /**
  * devpool_block_hold - a block is busy
- * @block: the block, which was claimed with the guards of a stream or without
+ * @block: the block, which was just claimed
+ * @guards: those of the stream that it is for, NULL for none
  *
  * Context: under the lock of its pool.
  */
-void devpool_block_hold(const struct devpool_block *block)
+void devpool_block_hold(struct devpool_block *block, struct devpool_guards *guards)
 {
-	struct devpool_lane *lane = devpool_block_lane(block);
+	struct devpool_lane *lane;
 
+	block->guards = guards;
+	lane = devpool_block_lane(block);
 	if (lane)
 		lane->nr_held++;
 }

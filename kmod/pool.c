@@ -935,6 +935,14 @@ int devpool_pool_refuse(struct devpool_pool *pool, u64 bytes, int err)
 	return err;
 }
 
+/* The guards whose memory a request can have, of those of its stream. */
+static struct devpool_guards *devpool_request_usable(const struct devpool_request *request,
+						     struct devpool_guards *guards)
+{
+	/* Zeroing is work of the host, which is in order with no stream. */
+	return request->zero ? NULL : guards;
+}
+
 /*
  * What devpool_pool_reserve() does where the pool has to get something first.
  * Lets go of the lock.
@@ -947,7 +955,7 @@ static int devpool_pool_reserve_slow(struct devpool_member *member,
 {
 	struct devpool_client *client = member->client;
 	struct devpool_pool *pool = member->pool;
-	struct devpool_guards *guards = NULL;
+	struct devpool_guards *guards = NULL, *usable;
 	struct devpool_placement place;
 	unsigned long wants;
 	int err = 0;
@@ -970,19 +978,20 @@ static int devpool_pool_reserve_slow(struct devpool_member *member,
 			err = devpool_pool_stock_up(pool, arena, wants);
 			continue;
 		}
-		*out = devpool_arena_fit(arena, guards, request->size, request->align);
+		usable = devpool_request_usable(request, guards);
+		*out = devpool_arena_fit(arena, usable, request->size, request->align);
 		if (*out) {
 			pool->tally.hits++;
-			devpool_block_hold(*out);
+			devpool_block_hold(*out, guards);
 			return 0;
 		}
 		err = devpool_pool_could_have(pool, client, request->size);
 		if (err)
 			return err;
-		if (devpool_arena_place(arena, guards, request->size, request->align,
+		if (devpool_arena_place(arena, usable, request->size, request->align,
 					&place)) {
 			/* Keeps the guards where the lock is let go. */
-			devpool_block_hold(place.block);
+			devpool_block_hold(place.block, guards);
 			return devpool_pool_grow(pool, client, arena, &place, out);
 		}
 		err = devpool_pool_more_addresses(pool, arena, request->size);
@@ -1130,11 +1139,12 @@ int devpool_pool_reserve(struct devpool_member *member,
 	if (likely(pool->use_count && !list_empty(&member->link) &&
 		   (guards || !request->stream) &&
 		   !devpool_arena_wants(arena, request->size)))
-		block = devpool_arena_fit(arena, guards, request->size, request->align);
+		block = devpool_arena_fit(arena, devpool_request_usable(request, guards),
+					  request->size, request->align);
 	if (likely(block)) {
 		tally->hits++;
 		if (unlikely(guards))
-			devpool_block_hold(block);
+			devpool_block_hold(block, guards);
 	} else {
 		/* Keeps the share where the lock is let go. */
 		member->ties++;

@@ -438,6 +438,7 @@ struct devpool_pool {
  *	at most the chunk size
  * @requested: bytes before rounding
  * @stream: number of the client's stream that will use it, 0 for the host
+ * @zero: it is going to be zeroed, so that not even its own stream may use it still
  * @timeout: how long to wait for memory that streams still use
  */
 struct devpool_request {
@@ -445,6 +446,7 @@ struct devpool_request {
 	u64 align;
 	u64 requested;
 	u32 stream;
+	bool zero;
 	s64 timeout;
 };
 
@@ -718,7 +720,7 @@ struct devpool_guards *devpool_pool_recent_guards(struct devpool_pool *pool,
 struct devpool_guards *devpool_pool_find_guards(struct devpool_pool *pool,
 						const struct devpool_arena *arena,
 						const struct devpool_stream *stream);
-void devpool_block_hold(const struct devpool_block *block);
+void devpool_block_hold(struct devpool_block *block, struct devpool_guards *guards);
 void devpool_block_unhold(const struct devpool_block *block, u64 point);
 u32 devpool_block_stream(const struct devpool_block *block);
 u64 devpool_block_last_open(const struct devpool_block *block);

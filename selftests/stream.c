@@ -1150,6 +1150,40 @@ TEST_F(stream, guarded_memory_is_its_stream_s_alone)
 	EXPECT_EQ(x, test_alloc_on(self->fd, self->id, 4 * MIB, self->s2));
 }
 
+/* devpool zeroes now, and the stream reads what it has freed until its point. */
+TEST_F(stream, what_its_stream_still_uses_is_not_zeroed)
+{
+	__u64 x, point, zeroed, *p = NULL;
+
+	test_pool_set_attr(self->fd, self->id, DEVPOOL_ATTR_LIMIT, 6 * MIB);
+	x = test_alloc_on(self->fd, self->id, 4 * MIB, self->s1);
+	if (self->info.out_features & DEVPOOL_FEATURE_MMAP) {
+		p = test_map(self->fd, x, 4 * MIB);
+		*p = POISON;
+	}
+	point = test_submit(self->fd, self->s1);
+	test_free(self->fd, x);
+	zeroed = test_pool_stat(self->fd, self->id).out_zeroed_bytes;
+	test_err_alloc_opts(EAGAIN, self->fd, .pool = self->id, .bytes = 4 * MIB,
+			    .stream = self->s1, .flags = DEVPOOL_ALLOC_ZERO);
+	EXPECT_EQ(zeroed, test_pool_stat(self->fd, self->id).out_zeroed_bytes);
+	/* New memory, which is the stream's all the same */
+	test_free(self->fd, test_alloc_opts(self->fd, .pool = self->id, .bytes = 2 * MIB,
+					    .stream = self->s1,
+					    .flags = DEVPOOL_ALLOC_ZERO).out_addr);
+	EXPECT_EQ(6 * MIB, test_empty_cache(self->fd, self->id, 0, 0).out_pending);
+	if (p)
+		EXPECT_EQ(POISON, *p);
+	test_signal(self->fd, self->s1, point);
+	EXPECT_EQ(x, test_alloc_opts(self->fd, .pool = self->id, .bytes = 4 * MIB,
+				     .stream = self->s1,
+				     .flags = DEVPOOL_ALLOC_ZERO).out_addr);
+	if (p) {
+		EXPECT_EQ(0, *p);
+		test_unmap(p, 4 * MIB);
+	}
+}
+
 TEST_F(stream, a_part_of_guarded_memory_leaves_the_rest_guarded)
 {
 	__u64 x, y, point;

@@ -235,7 +235,8 @@ struct devpool_info {
 
 /**
  * enum devpool_alloc_flags - flags of &struct devpool_alloc
- * @DEVPOOL_ALLOC_ZERO: every byte of the block is zero
+ * @DEVPOOL_ALLOC_ZERO: every byte of the block is zero when the call returns, so it
+ *	is of no memory that a stream still uses, not even of the block's own stream
  * @DEVPOOL_ALLOC_EXPORTABLE: the block begins and ends on a page, so that it can
  *	be shared page by page
  */
