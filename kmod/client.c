@@ -698,6 +698,8 @@ static void devpool_client_drop_stream(struct devpool_client *client,
 				       struct devpool_stream *stream)
 {
 	devpool_stream_end(stream);
+	/* For requests that wait on it; no pool's lock stands for a barrier here. */
+	wake_up_all(&client->device->supply.arrived);
 	devpool_routes_end_stream(client, stream);
 	devpool_lanes_end(stream);
 	devpool_stream_put(stream);

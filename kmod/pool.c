@@ -1066,6 +1066,10 @@ static noinline int devpool_pool_reserve_waiting(struct devpool_member *member,
 		err = devpool_pool_reserve_slow(member, arena, request, stream, out);
 		if ((err != -ENOSPC && err != -EDQUOT) || !awaits)
 			break;
+		if (stream && READ_ONCE(stream->ended)) {
+			err = -ENOENT;
+			break;
+		}
 		if (devpool_has_passed(request->timeout)) {
 			err = waits ? -ETIME : -EAGAIN;
 			break;

@@ -583,6 +583,21 @@ TEST_F(stream, S9_it_ends_with_the_pool)
 	JOIN(&later);
 }
 
+TEST_F(stream, S9_it_ends_with_its_own_stream)
+{
+	struct later later = {
+		.act = later_destroys, .ms = 50, .fd = self->fd, .stream = self->s1,
+	};
+	__u64 point;
+
+	FULL(&point);
+	START(&later);
+	test_err_alloc_opts(ENOENT, self->fd, .pool = self->id, .bytes = 8 * MIB,
+			    .stream = self->s1, .timeout = FOREVER);
+	JOIN(&later);
+	EXPECT_EQ(8 * MIB, test_pending(self->fd, self->id));
+}
+
 TEST_F(stream, S9_it_takes_what_is_freed_meanwhile)
 {
 	struct later later = { .act = later_frees, .ms = 50, .fd = self->fd };

@@ -815,7 +815,8 @@ struct devpool_stream_create {
  * On a device file: ends a stream and the routes of its scope. A user stream is
  * completed. The open points of a fenced stream go on protecting memory until they
  * signal. Blocks that were allocated on it stay, and are recorded on it no more
- * than before. Its number is not used again soon. Never allocates memory.
+ * than before; an ALLOC that waits on it is refused with ENOENT. Its number is not
+ * used again soon. Never allocates memory.
  *
  * Errors: EINVAL (@__reserved), ENOENT (a stream that the client does not have;
  * stream 0).
