@@ -53,7 +53,7 @@ enum devpool_arena_state {
  * @state: one of &enum devpool_arena_state
  * @zero: no byte of it was handed out since the chunks came, which were zero; of
  *	what is vacant always true, so that it counts for nothing where blocks join
- * @pending: busy: nobody has it any more, but @nr_uses streams use it
+ * @pending: busy: nobody has it any more, but it has @nr_uses uses
  * @guards: busy: those of the stream that it was allocated on; cached: those that it
  *	is in; NULL for none
  * @point: cached in @guards, or pending: the point of the stream until which only the
@@ -68,7 +68,7 @@ enum devpool_arena_state {
  * @requested: busy: bytes that were asked for, 0 as long as its memory is not all
  *	there
  * @holds: busy: references of other members, see &struct devpool_hold
- * @uses: busy: the streams that use it, see &struct devpool_use
+ * @uses: busy: the streams and the dma-buf that use it, see &struct devpool_use
  * @nr_uses: pending: how many there are
  * @link: cached, not in @guards, with a whole piece: in &devpool_arena.returnable
  * @by_point: cached in @guards: in &devpool_guards.by_point

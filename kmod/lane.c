@@ -48,22 +48,6 @@ struct devpool_lane {
 	struct devpool_guards guards[DEVPOOL_NR_ARENAS];
 };
 
-/**
- * struct devpool_use - a stream that uses a block
- * @next: next one in &devpool_block.uses, until the block is pending
- * @link: in &devpool_lane.pending from then on
- * @lane: the lane
- * @block: the block
- * @point: pending: the point to wait for
- */
-struct devpool_use {
-	struct devpool_use *next;
-	struct list_head link;
-	struct devpool_lane *lane;
-	struct devpool_block *block;
-	u64 point;
-};
-
 static struct devpool_lane *to_lane(struct rb_node *node)
 {
 	return rb_entry_safe(node, struct devpool_lane, by_stream);
@@ -157,6 +141,46 @@ static u64 devpool_lane_next(struct devpool_lane *lane)
 	return point;
 }
 
+/**
+ * devpool_block_add_use - a block is used by something that is no stream
+ * @block: the block, live
+ * @use: the use, its @lane NULL; the caller's again after devpool_block_end_use()
+ *
+ * Context: under the lock of its pool.
+ */
+void devpool_block_add_use(struct devpool_block *block, struct devpool_use *use)
+{
+	use->block = block;
+	use->next = block->uses;
+	block->uses = use;
+}
+
+/**
+ * devpool_block_end_use - a use of a block is over
+ * @pool: its pool
+ * @use: the use; of a stream only where the block is pending
+ *
+ * Context: under the lock of the pool. Allocates nothing.
+ * Return: true if the block was pending and is cached now.
+ */
+bool devpool_block_end_use(struct devpool_pool *pool, struct devpool_use *use)
+{
+	struct devpool_block *block = use->block;
+	struct devpool_use **link;
+
+	lockdep_assert_held(&pool->lock);
+	if (block->pending) {
+		if (--block->nr_uses)
+			return false;
+		devpool_pool_end_pending(pool, block);
+		return true;
+	}
+	for (link = &block->uses; *link != use; link = &(*link)->next)
+		;
+	*link = use->next;
+	return false;
+}
+
 /*
  * What waited for points that have signalled waits no more. The caller has a
  * reference on the pool.
@@ -177,14 +201,10 @@ static void devpool_lane_reap(struct devpool_lane *lane)
 	while ((use = list_first_entry_or_null(&lane->pending, struct devpool_use, link))) {
 		if (use->point > point)
 			break;
-		block = use->block;
 		list_del(&use->link);
+		nr += devpool_block_end_use(pool, use);
 		kfree(use);
 		lane->nr_held--;
-		if (!--block->nr_uses) {
-			devpool_pool_end_pending(pool, block);
-			nr++;
-		}
 		cond_resched();
 	}
 	for (i = 0; i < ARRAY_SIZE(lane->guards); i++) {
@@ -580,6 +600,10 @@ bool devpool_block_pend(struct devpool_pool *pool, struct devpool_block *block, 
 		struct devpool_lane *lane = use->lane;
 
 		next = use->next;
+		if (!lane) {
+			block->nr_uses++;
+			continue;
+		}
 		use->point = devpool_stream_last_open(lane->stream);
 		if (use->point) {
 			block->nr_uses++;

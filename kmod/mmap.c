@@ -254,6 +254,58 @@ static const struct vm_operations_struct devpool_vm_ops = {
 	.access = devpool_vma_access,
 };
 
+static int devpool_validate_vma(const struct vm_area_struct *vma)
+{
+	if (is_cow_mapping(vma->vm_flags))
+		return -EINVAL;
+	return vma->vm_flags & VM_EXEC ? -EPERM : 0;
+}
+
+/* What is in it is there to stay: the range, by a reference on its pool. */
+static int devpool_vma_init(struct vm_area_struct *vma, struct devpool_range *range)
+{
+	struct devpool_mapping *mapping;
+
+	mapping = kmalloc(sizeof(*mapping), GFP_KERNEL_ACCOUNT);
+	if (!mapping)
+		return -ENOMEM;
+	kref_init(&mapping->ref);
+	mapping->pool = range->pool;
+	mapping->range = range;
+	mutex_init(&mapping->lock);
+	vm_flags_mod(vma, VM_PFNMAP | VM_IO | VM_DONTEXPAND | VM_DONTDUMP |
+			  VM_DONTCOPY, VM_MAYEXEC);
+#if DEVPOOL_HUGE_MAP
+	vm_flags_mod(vma, VM_HUGEPAGE, VM_NOHUGEPAGE);
+#endif
+	vma->vm_private_data = mapping;
+	vma->vm_ops = &devpool_vm_ops;
+	return 0;
+}
+
+/**
+ * devpool_mmap_range - mmap() of a part of a range
+ * @range: the range, of whose pool the caller has a reference
+ * @vma: the new mapping; its offset is an address, and it is inside the range. The
+ *	mapping of its file is the device's
+ *
+ * Context: mmap_lock held for writing.
+ * Return: 0, -EINVAL (a private mapping), -EPERM (executable) or -ENOMEM.
+ */
+int devpool_mmap_range(struct devpool_range *range, struct vm_area_struct *vma)
+{
+	int err;
+
+	err = devpool_validate_vma(vma);
+	if (err)
+		return err;
+	devpool_pool_get(range->pool);
+	err = devpool_vma_init(vma, range);
+	if (err)
+		devpool_pool_put(range->pool);
+	return err;
+}
+
 /**
  * devpool_mmap_file - mmap() of a device file
  * @file: the file
@@ -274,15 +326,13 @@ int devpool_mmap_file(struct file *file, struct vm_area_struct *vma)
 {
 	struct devpool_client *client = file->private_data;
 	u64 size = vma->vm_end - vma->vm_start;
-	struct devpool_mapping *mapping;
 	struct devpool_range *range;
 	u64 addr;
 	int err;
 
-	if (is_cow_mapping(vma->vm_flags))
-		return -EINVAL;
-	if (vma->vm_flags & VM_EXEC)
-		return -EPERM;
+	err = devpool_validate_vma(vma);
+	if (err)
+		return err;
 	addr = (u64)vma->vm_pgoff << PAGE_SHIFT;
 
 	range = devpool_client_get_range(client, addr);
@@ -294,23 +344,9 @@ int devpool_mmap_file(struct file *file, struct vm_area_struct *vma)
 	err = -EINVAL;
 	if (size > range->size - (addr - range->base))
 		goto put_pool;
-	err = -ENOMEM;
-	mapping = kmalloc(sizeof(*mapping), GFP_KERNEL_ACCOUNT);
-	if (!mapping)
-		goto put_pool;
-
-	kref_init(&mapping->ref);
-	mapping->pool = range->pool;
-	mapping->range = range;
-	mutex_init(&mapping->lock);
-	vm_flags_mod(vma, VM_PFNMAP | VM_IO | VM_DONTEXPAND | VM_DONTDUMP |
-			  VM_DONTCOPY, VM_MAYEXEC);
-#if DEVPOOL_HUGE_MAP
-	vm_flags_mod(vma, VM_HUGEPAGE, VM_NOHUGEPAGE);
-#endif
-	vma->vm_private_data = mapping;
-	vma->vm_ops = &devpool_vm_ops;
-	return 0;
+	err = devpool_vma_init(vma, range);
+	if (!err)
+		return 0;
 
 put_pool:
 	devpool_pool_put(range->pool);

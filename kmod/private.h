@@ -451,6 +451,24 @@ struct devpool_request {
 };
 
 /**
+ * struct devpool_use - a stream or a dma-buf that uses a block
+ * @next: next one in &devpool_block.uses, until the block is pending
+ * @link: of a stream: in &devpool_lane.pending from then on
+ * @lane: what the stream has to do with the pool, NULL for a dma-buf
+ * @block: the block
+ * @point: of a stream, the block pending: the point to wait for
+ *
+ * A block that is freed while it has any is pending until they are over.
+ */
+struct devpool_use {
+	struct devpool_use *next;
+	struct list_head link;
+	struct devpool_lane *lane;
+	struct devpool_block *block;
+	u64 point;
+};
+
+/**
  * struct devpool_emptied - report of an EMPTY_CACHE
  * @freed: bytes given back
  * @kept: bytes still resident
@@ -726,6 +744,8 @@ u32 devpool_block_stream(const struct devpool_block *block);
 u64 devpool_block_last_open(const struct devpool_block *block);
 bool devpool_block_is_open(const struct devpool_block *block, u64 point);
 struct devpool_use *devpool_use_alloc(void);
+void devpool_block_add_use(struct devpool_block *block, struct devpool_use *use);
+bool devpool_block_end_use(struct devpool_pool *pool, struct devpool_use *use);
 int devpool_block_record(struct devpool_pool *pool, struct devpool_block *block,
 			 const struct devpool_stream *stream, struct devpool_use **spare);
 bool devpool_block_pend(struct devpool_pool *pool, struct devpool_block *block, u64 point);
@@ -775,6 +795,7 @@ void devpool_supply_trim(struct devpool_device *device, u64 keep);
 
 /* mmap.c */
 int devpool_mmap_file(struct file *file, struct vm_area_struct *vma);
+int devpool_mmap_range(struct devpool_range *range, struct vm_area_struct *vma);
 
 /* snapshot.c */
 int devpool_snapshot(struct devpool_client *client, struct devpool_pool *pool,
