@@ -621,6 +621,33 @@ int devpool_client_record_use(struct devpool_client *client, u64 addr,
 }
 
 /**
+ * devpool_client_export_block - EXPORT
+ * @client: the client
+ * @addr: any number
+ * @mode: access mode of the dma-buf, as of open()
+ * @out: set to the dma-buf of the block, with a reference
+ *
+ * Context: may sleep.
+ * Return: 0, -ENOENT if that is not the address of a live block on which the client
+ * has a reference, or what devpool_dmabuf_get() says.
+ */
+int devpool_client_export_block(struct devpool_client *client, u64 addr, u32 mode,
+				struct dma_buf **out)
+{
+	struct devpool_range *range;
+	struct devpool_pool *pool;
+	int err;
+
+	range = devpool_client_get_range(client, addr);
+	if (!range)
+		return -ENOENT;
+	pool = range->pool;
+	err = devpool_dmabuf_get(range, client, addr, mode, out);
+	devpool_pool_put(pool);
+	return err;
+}
+
+/**
  * devpool_client_count_stream - a number for a stream of the client's
  * @client: the client
  * @number: set to the number

@@ -8,6 +8,7 @@
 #include <linux/anon_inodes.h>
 #include <linux/build_bug.h>
 #include <linux/capability.h>
+#include <linux/dma-buf.h>
 #include <linux/err.h>
 #include <linux/fault-inject-usercopy.h>
 #include <linux/fcntl.h>
@@ -53,6 +54,8 @@ static_assert(sizeof(struct devpool_stream_destroy) == 16);
 static_assert(sizeof(struct devpool_stream_submit) == 32);
 static_assert(offsetof(struct devpool_stream_submit, out_point) == 16);
 static_assert(sizeof(struct devpool_stream_signal) == 24);
+static_assert(sizeof(struct devpool_export) == 24);
+static_assert(offsetof(struct devpool_export, out_fd) == 20);
 static_assert(sizeof(struct devpool_stats) == 272);
 static_assert(sizeof(struct devpool_snapshot_entry) == 80);
 static_assert(sizeof(struct devpool_snapshot) == 56);
@@ -193,7 +196,7 @@ static int devpool_cmd_info(struct devpool_call *call)
 		.out_max_blocks = devpool_max_blocks,
 	};
 	if (device->backend->pfn) {
-		info.out_features |= DEVPOOL_FEATURE_MMAP;
+		info.out_features |= DEVPOOL_FEATURE_MMAP | DEVPOOL_FEATURE_EXPORT;
 		if (DEVPOOL_HUGE_MAP)
 			info.out_features |= DEVPOOL_FEATURE_HUGE_MAP;
 	}
@@ -917,6 +920,50 @@ static int devpool_cmd_stream_signal(struct devpool_call *call)
 	return err;
 }
 
+static int devpool_validate_export(const struct devpool_device *device,
+				   const struct devpool_export *export)
+{
+	if (export->flags || export->fd_flags & ~(O_ACCMODE | O_CLOEXEC) ||
+	    !device->backend->pfn)
+		return -EOPNOTSUPP;
+	return (export->fd_flags & O_ACCMODE) == O_ACCMODE ? -EINVAL : 0;
+}
+
+static int devpool_cmd_export(struct devpool_call *call)
+{
+	struct devpool_export export;
+	struct dma_buf *buf;
+	int fd, err;
+
+	err = devpool_fetch(call, &export, sizeof(export));
+	if (err)
+		return err;
+	err = devpool_validate_export(call->device, &export);
+	if (err)
+		return err;
+	fd = get_unused_fd_flags(export.fd_flags & O_CLOEXEC);
+	if (fd < 0)
+		return fd;
+	err = devpool_client_export_block(call->client, export.addr,
+					  export.fd_flags & O_ACCMODE, &buf);
+	if (err)
+		goto put_fd;
+	export.out_fd = fd;
+	err = devpool_respond(call, &export, offsetof(struct devpool_export, out_fd),
+			      sizeof(export));
+	if (err)
+		goto put_buf;
+	/* The descriptor gets the reference. */
+	fd_install(fd, buf->file);
+	return 0;
+
+put_buf:
+	dma_buf_put(buf);
+put_fd:
+	put_unused_fd(fd);
+	return err;
+}
+
 static int devpool_cmd_stats(struct devpool_call *call)
 {
 	struct devpool_stats stats;
@@ -1071,6 +1118,8 @@ static const struct devpool_command devpool_commands[] = {
 			devpool_stream_submit, __reserved, true, false),
 	DEVPOOL_COMMAND(DEVPOOL_CMD_STREAM_SIGNAL, devpool_cmd_stream_signal,
 			devpool_stream_signal, point, true, false),
+	DEVPOOL_COMMAND(DEVPOOL_CMD_EXPORT, devpool_cmd_export, devpool_export,
+			out_fd, true, false),
 	DEVPOOL_COMMAND(DEVPOOL_CMD_STATS, devpool_cmd_stats, devpool_stats,
 			out_zeroed_bytes, true, false),
 	DEVPOOL_COMMAND(DEVPOOL_CMD_SNAPSHOT, devpool_cmd_snapshot, devpool_snapshot,

@@ -1399,6 +1399,27 @@ static struct devpool_hold *devpool_block_find_hold(const struct devpool_block *
 }
 
 /**
+ * devpool_pool_find_held - a block that a client has a reference on
+ * @range: the range that the address is in; its pool has a reference
+ * @client: the client
+ * @addr: the address
+ *
+ * Context: under the lock of the pool.
+ * Return: the live block of that address, or NULL.
+ */
+struct devpool_block *devpool_pool_find_held(struct devpool_range *range,
+					     const struct devpool_client *client, u64 addr)
+{
+	struct devpool_member *owner;
+	struct devpool_block *block;
+
+	block = devpool_pool_find_live(range, addr, &owner);
+	if (!block || (owner->client != client && !devpool_block_find_hold(block, client)))
+		return NULL;
+	return block;
+}
+
+/**
  * devpool_pool_free - drops a client's reference on a block
  * @range: the range that the address is in; its pool has a reference
  * @client: who asks

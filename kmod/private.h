@@ -18,6 +18,9 @@
  *	      xa_lock of any xarray here
  *	      devpool_stream.lock
  *
+ * devpool_dmabuf.lock is taken within the lock of a reservation object, and with none
+ * of these.
+ *
  * Those from devpool_client.lock on are innermost, each of them taken alone.
  * No two pools' locks are ever held together. Nothing but the mapping's lock is
  * held over page allocation, and nothing at all over zeroing, zapping, copies
@@ -51,6 +54,8 @@
 #include "compat.h"
 #include "devpool_backend.h"
 #include "stream.h"
+
+struct dma_buf;
 
 /*
  * For what grows with a request, which can be huge: it is charged to who asks, and
@@ -630,6 +635,8 @@ int devpool_client_free_block(struct devpool_client *client, u64 addr);
 int devpool_client_retain_block(struct devpool_client *client, u64 addr);
 int devpool_client_record_use(struct devpool_client *client, u64 addr,
 			      struct devpool_stream *stream);
+int devpool_client_export_block(struct devpool_client *client, u64 addr, u32 mode,
+				struct dma_buf **out);
 int devpool_client_count_stream(struct devpool_client *client, u32 *number);
 void devpool_client_uncount_stream(struct devpool_client *client, u32 number);
 void devpool_client_add_stream(struct devpool_client *client, u32 number,
@@ -691,6 +698,8 @@ int devpool_pool_retain(struct devpool_range *range, struct devpool_member *memb
 			u64 addr);
 int devpool_pool_record(struct devpool_range *range, struct devpool_client *client,
 			u64 addr, struct devpool_stream *stream);
+struct devpool_block *devpool_pool_find_held(struct devpool_range *range,
+					     const struct devpool_client *client, u64 addr);
 void devpool_pool_end_pending(struct devpool_pool *pool, struct devpool_block *block);
 void devpool_pool_unguard(struct devpool_pool *pool, struct devpool_block *block);
 void devpool_pool_reaped(struct devpool_pool *pool);
@@ -796,6 +805,10 @@ void devpool_supply_trim(struct devpool_device *device, u64 keep);
 /* mmap.c */
 int devpool_mmap_file(struct file *file, struct vm_area_struct *vma);
 int devpool_mmap_range(struct devpool_range *range, struct vm_area_struct *vma);
+
+/* dmabuf.c */
+int devpool_dmabuf_get(struct devpool_range *range, struct devpool_client *client, u64 addr,
+		       u32 mode, struct dma_buf **out);
 
 /* snapshot.c */
 int devpool_snapshot(struct devpool_client *client, struct devpool_pool *pool,

@@ -963,6 +963,38 @@ static inline int devpool_empty_until_raw(int fd, struct devpool_pool_id pool, _
 }
 
 /* Its number */
+static inline int devpool_export_raw(int fd, __u64 addr, __u32 fd_flags, int *buf)
+{
+	struct devpool_export cmd = {
+		.size = sizeof(cmd),
+		.addr = addr,
+		.fd_flags = fd_flags,
+		.out_fd = -1,
+	};
+	int ret = devpool_raw(fd, DEVPOOL_IOC_EXPORT, &cmd);
+
+	*buf = cmd.out_fd;
+	return ret;
+}
+
+/* The dma-buf */
+#define test_export(fd, addr)							\
+({										\
+	int _buf;								\
+										\
+	ASSERT_EQ(0, devpool_export_raw(fd, addr, O_RDWR | O_CLOEXEC, &_buf));	\
+	ASSERT_LE(0, _buf);							\
+	_buf;									\
+})
+
+#define test_err_export(err, fd, addr, flags)					\
+({										\
+	int _buf;								\
+										\
+	EXPECT_EQ(-(err), devpool_export_raw(fd, addr, flags, &_buf));		\
+	EXPECT_EQ(-1, _buf);							\
+})
+
 #define test_stream(fd, flags)							\
 ({										\
 	__u32 _stream;								\

@@ -96,6 +96,8 @@ FIXTURE(faults)
 	int sync;
 	int merged;
 	int out_fence;
+	int vgem;
+	__u32 handle;
 	/* For a call that has something to prepare before the fault */
 	unsigned int nth;
 	bool was_injected;
@@ -509,6 +511,35 @@ static void undo_mmap(struct _test_data_faults *self)
 	test_unmap(self->p, 4 * MIB);
 }
 
+static int call_export(struct _test_data_faults *self)
+{
+	return devpool_export_raw(self->peer, self->theirs, O_RDWR | O_CLOEXEC,
+				  &self->opened);
+}
+
+static void undo_export(struct _test_data_faults *self)
+{
+	close(self->opened);
+}
+
+static int call_export_mmap(struct _test_data_faults *self)
+{
+	self->p = devpool_map_raw(self->opened, 0, 4 * MIB);
+	return self->p ? 0 : -errno;
+}
+
+/* A driver attaches its device and maps the memory. */
+static int call_import(struct _test_data_faults *self)
+{
+	return test_import_raw(self->vgem, self->opened, &self->handle);
+}
+
+static void undo_import(struct _test_data_faults *self)
+{
+	if (test_import_end_raw(self->vgem, self->handle))
+		abort();
+}
+
 /* The kernel tries again where a page table could not be had. */
 static int call_fault(struct _test_data_faults *self)
 {
@@ -812,6 +843,28 @@ TEST_F_TIMEOUT(faults, info, 60)
 TEST_F_TIMEOUT(faults, alloc_hit, 60)
 {
 	SWEEP("ALLOC, a hit", call_alloc_hit, undo_alloc, .copies = 1);
+}
+
+TEST_F_TIMEOUT(faults, export, 60)
+{
+	SWEEP("EXPORT", call_export, undo_export, .slabs = 4, .copies = 2, .also = EMFILE);
+}
+
+TEST_F_TIMEOUT(faults, export_mmap, 60)
+{
+	ASSERT_EQ(0, call_export(self));
+	SWEEP("mmap of a dma-buf", call_export_mmap, undo_mmap, .slabs = 1);
+	close(self->opened);
+}
+
+TEST_F_TIMEOUT(faults, import, 60)
+{
+	self->vgem = test_open_vgem();
+	ASSERT_LE(0, self->vgem);
+	ASSERT_EQ(0, call_export(self));
+	SWEEP("import by vgem", call_import, undo_import, .slabs = 3, .copies = 2);
+	close(self->opened);
+	close(self->vgem);
 }
 
 TEST_F_TIMEOUT(faults, alloc_chunks, 120)

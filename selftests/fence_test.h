@@ -96,6 +96,73 @@ close_gem:
 	return ret ? ret : export.fd;
 }
 
+/* A dma-buf becomes one of vgem's objects. */
+static inline int test_import_raw(int vgem, int buf, __u32 *handle)
+{
+	struct drm_prime_handle prime = { .fd = buf };
+
+	if (ioctl(vgem, DRM_IOCTL_PRIME_FD_TO_HANDLE, &prime))
+		return -errno;
+	*handle = prime.handle;
+	return 0;
+}
+
+#define test_import(vgem, buf)							\
+({										\
+	__u32 _handle;								\
+										\
+	ASSERT_EQ(0, test_import_raw(vgem, buf, &_handle));			\
+	_handle;								\
+})
+
+static inline int test_import_end_raw(int vgem, __u32 handle)
+{
+	struct drm_gem_close gem = { .handle = handle };
+
+	return ioctl(vgem, DRM_IOCTL_GEM_CLOSE, &gem) ? -errno : 0;
+}
+
+/* A descriptor of the dma-buf that an object came from, or -errno */
+static inline int test_import_fd_raw(int vgem, __u32 handle)
+{
+	struct drm_prime_handle prime = {
+		.handle = handle,
+		.flags = DRM_CLOEXEC | DRM_RDWR,
+	};
+
+	return ioctl(vgem, DRM_IOCTL_PRIME_HANDLE_TO_FD, &prime) ? -errno : prime.fd;
+}
+
+/* vgem says that it works on an object until that fence. */
+static inline int test_import_fence_raw(int vgem, __u32 handle, __u32 *fence)
+{
+	struct drm_vgem_fence_attach attach = {
+		.handle = handle,
+		.flags = VGEM_FENCE_WRITE,
+	};
+
+	if (ioctl(vgem, DRM_IOCTL_VGEM_FENCE_ATTACH, &attach))
+		return -errno;
+	*fence = attach.out_fence;
+	return 0;
+}
+
+/* All fences of a dma-buf as one sync_file, or -errno */
+static inline int test_buf_sync_raw(int buf)
+{
+	struct dma_buf_export_sync_file export = { .flags = DMA_BUF_SYNC_RW };
+
+	return ioctl(buf, DMA_BUF_IOCTL_EXPORT_SYNC_FILE, &export) ? -errno : export.fd;
+}
+
+/* Somebody works on a dma-buf until that fence. */
+static inline int test_buf_add_sync_raw(int buf, int sync)
+{
+	struct dma_buf_import_sync_file import = { .flags = DMA_BUF_SYNC_WRITE, .fd = sync };
+
+	return ioctl(buf, DMA_BUF_IOCTL_IMPORT_SYNC_FILE, &import) ? -errno : 0;
+}
+
 /* Of sw_sync: all up to that one. */
 static inline int test_fence_signal_raw(struct test_fences *fences, __u32 fence)
 {

@@ -216,11 +216,14 @@ TEST_F(info, only_what_there_is)
 			  DEVPOOL_FEATURE_NO_SPLIT | DEVPOOL_FEATURE_SPARES |
 			  DEVPOOL_FEATURE_SNAPSHOT | DEVPOOL_FEATURE_STREAMS |
 			  DEVPOOL_FEATURE_FENCES;
-	const __u64 some = DEVPOOL_FEATURE_MMAP | DEVPOOL_FEATURE_HUGE_MAP;
+	const __u64 some = DEVPOOL_FEATURE_MMAP | DEVPOOL_FEATURE_HUGE_MAP |
+			   DEVPOOL_FEATURE_EXPORT;
 
 	EXPECT_EQ(all, self->info.out_features & ~some);
 	EXPECT_EQ(variant->kind == TEST_SYSMEM,
 		  !!(self->info.out_features & DEVPOOL_FEATURE_MMAP));
+	EXPECT_EQ(variant->kind == TEST_SYSMEM,
+		  !!(self->info.out_features & DEVPOOL_FEATURE_EXPORT));
 	EXPECT_EQ(0, self->info.out_max_batch);
 }
 

@@ -343,6 +343,14 @@ FIXTURE_VARIANT_ADD(command, stream_signal)
 	.reserved = offsetof(struct devpool_stream_signal, __reserved),
 };
 
+FIXTURE_VARIANT_ADD(command, export)
+{
+	.nr = DEVPOOL_CMD_EXPORT,
+	.size = sizeof(struct devpool_export),
+	.only = true,
+	.answers = true,
+};
+
 FIXTURE_VARIANT_ADD(command, stats)
 {
 	.nr = DEVPOOL_CMD_STATS,
@@ -368,9 +376,10 @@ FIXTURE_VARIANT_ADD(command, limit)
 	.only = true,
 };
 
+/* What has no memory cannot be exported; all else needs none. */
 FIXTURE_SETUP(command)
 {
-	scene_setup(self, TEST_NULL);
+	scene_setup(self, variant->nr == DEVPOOL_CMD_EXPORT ? TEST_SYSMEM : TEST_NULL);
 	self->names.stream = test_stream(self->fd, 0);
 	self->names.point = test_submit(self->fd, self->names.stream);
 	if (variant->nr == DEVPOOL_CMD_ROUTE_END)
@@ -402,6 +411,7 @@ static void fill(void *arg, unsigned int nr, __u32 size, const struct names *nam
 	struct devpool_route_begin *route = arg;
 	struct devpool_pool_attr *attr = arg;
 	struct devpool_pool_stat *stat = arg;
+	struct devpool_export *export = arg;
 	struct devpool_retain *retain = arg;
 	struct devpool_alloc *alloc = arg;
 	struct devpool_limit *limit = arg;
@@ -479,6 +489,10 @@ static void fill(void *arg, unsigned int nr, __u32 size, const struct names *nam
 		signal->stream = names->stream;
 		signal->point = names->point;
 		signal->__reserved = 0;
+		break;
+	case DEVPOOL_CMD_EXPORT:
+		export->addr = names->block;
+		export->fd_flags = O_RDWR | O_CLOEXEC;
 		break;
 	case DEVPOOL_CMD_SNAPSHOT:
 		snapshot->pool = names->id;
@@ -622,7 +636,7 @@ TEST_F(command, size_is_larger_and_the_rest_is_zero)
 
 	for (i = 0; i <= ARRAY_SIZE(more); i++) {
 		size = i < ARRAY_SIZE(more) ? variant->size + more[i] : TEST_PAGE;
-		self->names.block = test_alloc(self->fd, self->id, 512);
+		self->names.block = test_alloc(self->fd, self->id, 4 * KIB);
 		make_ready(self->fd, variant->nr, &self->names);
 		FILL(arg);
 		memset(self->page + variant->size, 0, 2 * TEST_PAGE - variant->size);
@@ -973,6 +987,7 @@ TEST_F(refused, every_number_that_is_none)
 		DEVPOOL_CMD_EMPTY_CACHE, DEVPOOL_CMD_ROUTE_BEGIN, DEVPOOL_CMD_ROUTE_END,
 		DEVPOOL_CMD_STREAM_CREATE, DEVPOOL_CMD_STREAM_DESTROY,
 		DEVPOOL_CMD_STREAM_SUBMIT, DEVPOOL_CMD_STREAM_SIGNAL,
+		DEVPOOL_CMD_EXPORT,
 		DEVPOOL_CMD_STATS, DEVPOOL_CMD_SNAPSHOT, DEVPOOL_CMD_LIMIT,
 	};
 	static const unsigned int on_pool[] = {

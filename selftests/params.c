@@ -742,6 +742,52 @@ TEST_F(params, F12_unload_while_a_fence_is_open)
 	EXPECT_EQ(0, unload());
 }
 
+/* Of a block that nobody has any more */
+TEST_F(params, F12_unload_while_a_dma_buf_is_open)
+{
+	__u64 addr;
+	int fd, buf;
+	char *p;
+
+	ASSERT_EQ(0, load("sysmem=64M"));
+	fd = test_open(0);
+	addr = test_alloc(fd, default_pool, 4 * MIB);
+	buf = test_export(fd, addr);
+	close(fd);
+	EXPECT_EQ(-EAGAIN, unload());
+	p = test_map(buf, 0, 4 * MIB);
+	close(buf);
+	EXPECT_EQ(-EAGAIN, unload());
+	test_fill(p, 4 * MIB, 5);
+	munmap(p, 4 * MIB);
+	EXPECT_EQ(0, devpool_sysfs(0, "used"));
+	EXPECT_EQ(0, unload());
+}
+
+/* Nobody has a dma-buf any more, but a driver works on its memory. */
+TEST_F(params, F12_unload_while_a_dma_buf_has_a_fence)
+{
+	struct test_fences fences = { .file = test_open_vgem() };
+	int fd, buf, sync;
+	__u32 fence;
+
+	ASSERT_LE(0, fences.file);
+	ASSERT_EQ(0, load("sysmem=64M"));
+	fd = test_open(0);
+	buf = test_export(fd, test_alloc(fd, default_pool, 4 * MIB));
+	sync = test_fence(&fences, &fence);
+	ASSERT_EQ(0, test_buf_add_sync_raw(buf, sync));
+	close(sync);
+	close(buf);
+	close(fd);
+	EXPECT_EQ(4 * MIB, devpool_sysfs(0, "used"));
+	EXPECT_EQ(-EAGAIN, unload());
+	test_fence_signal(&fences, fence);
+	EXPECT_SOON(!devpool_sysfs(0, "used"));
+	/* The reference on the module is the last thing to go. */
+	EXPECT_SOON(!unload() || !loaded());
+}
+
 /* A pool file of another's, which nobody has open by a descriptor of their own */
 TEST_F(params, F12_unload_while_a_file_is_in_a_socket)
 {

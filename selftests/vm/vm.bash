@@ -190,7 +190,7 @@ vm_kvm()
 
 vm_module()
 {
-	local name
+	local name importer
 
 	vm_conf VM_LOAD "${LOAD:-yes}"
 	[ "${LOAD:-yes}" = yes ] || { vm_conf VM_MODULE none; return; }
@@ -199,6 +199,11 @@ vm_module()
 	if [ -e "${MODULE%.ko}_kunit.ko" ]; then
 		cp "${MODULE%.ko}_kunit.ko" "$VM/root/lib/"
 		vm_export DEVPOOL_KUNIT_KO "/lib/${name}_kunit.ko"
+	fi
+	importer=${MODULE%/*}/modules/importer/importer.ko
+	if [ -e "$importer" ]; then
+		cp "$importer" "$VM/root/lib/"
+		vm_export DEVPOOL_IMPORTER_KO /lib/importer.ko
 	fi
 	modinfo -F srcversion "$MODULE" >"$VM/srcversion"
 	if [ -z "$(<"$VM/srcversion")" ]; then

@@ -104,8 +104,8 @@
  */
 
 /*
- * Numbers are grouped (0x00 blocks, 0x10 pools, 0x20 streams, 0x30 views and
- * limits) and are never used again for something else.
+ * Numbers are grouped (0x00 blocks, 0x10 pools, 0x20 streams, 0x28 dma-bufs, 0x30
+ * views and limits) and are never used again for something else.
  */
 enum {
 	DEVPOOL_CMD_INFO = 0x00,
@@ -126,6 +126,7 @@ enum {
 	DEVPOOL_CMD_STREAM_DESTROY = 0x21,
 	DEVPOOL_CMD_STREAM_SUBMIT = 0x22,
 	DEVPOOL_CMD_STREAM_SIGNAL = 0x23,
+	DEVPOOL_CMD_EXPORT = 0x28,
 	DEVPOOL_CMD_STATS = 0x30,
 	DEVPOOL_CMD_SNAPSHOT = 0x31,
 	DEVPOOL_CMD_LIMIT = 0x32,
@@ -173,6 +174,7 @@ struct devpool_pool_id {
  * @DEVPOOL_FEATURE_STREAMS: there are STREAM_CREATE and the other commands of
  *	streams, RECORD, and streams other than 0 for ALLOC and routes
  * @DEVPOOL_FEATURE_FENCES: streams can be DEVPOOL_STREAM_FENCED
+ * @DEVPOOL_FEATURE_EXPORT: there is EXPORT
  */
 enum devpool_feature {
 	DEVPOOL_FEATURE_MMAP = 1 << 0,
@@ -188,6 +190,7 @@ enum devpool_feature {
 	DEVPOOL_FEATURE_SNAPSHOT = 1 << 10,
 	DEVPOOL_FEATURE_STREAMS = 1 << 11,
 	DEVPOOL_FEATURE_FENCES = 1 << 12,
+	DEVPOOL_FEATURE_EXPORT = 1 << 13,
 };
 
 /**
@@ -897,6 +900,40 @@ struct devpool_stream_signal {
 	__aligned_u64 point;
 };
 #define DEVPOOL_IOC_STREAM_SIGNAL _IO(DEVPOOL_TYPE, DEVPOOL_CMD_STREAM_SIGNAL)
+
+/**
+ * struct devpool_export - ioctl(DEVPOOL_IOC_EXPORT)
+ * @size: sizeof(struct devpool_export)
+ * @flags: must be 0
+ * @addr: address of a block on which this client has a reference
+ * @fd_flags: O_RDONLY, O_WRONLY or O_RDWR, and O_CLOEXEC or not, as of open(2)
+ * @out_fd: a new descriptor of the block's dma-buf
+ *
+ * On a device file: makes a dma-buf of a block that begins and ends on a page, for
+ * drivers and for processes that know nothing of devpool. DEVPOOL_ALLOC_EXPORTABLE
+ * gets such a block whatever its size; what is larger than 1 MiB always is one.
+ *
+ * A block has one dma-buf at a time. If it has one already, that is what the new
+ * descriptor is of, and the access mode must be the same. The dma-buf holds the
+ * block where it is: a block that is freed meanwhile, or whose client's file is
+ * closed, is pending until the dma-buf has gone and the fences in its reservation
+ * object have signalled. A dma-buf that is made of the block before that has them
+ * too.
+ *
+ * Errors: EOPNOTSUPP (a bit of @fd_flags that is none of these, a device without
+ * memory), ENOENT (no block of that address on which the client has a reference),
+ * EINVAL (the block does not begin and end on a page, no access mode), EBUSY (the
+ * block's dma-buf has another access mode), EMFILE and ENFILE as of open(2),
+ * ENOMEM.
+ */
+struct devpool_export {
+	__u32 size;
+	__u32 flags;
+	__aligned_u64 addr;
+	__u32 fd_flags;
+	__s32 out_fd;
+};
+#define DEVPOOL_IOC_EXPORT _IO(DEVPOOL_TYPE, DEVPOOL_CMD_EXPORT)
 
 /**
  * enum devpool_stats_flags - flags of &struct devpool_stats
