@@ -114,6 +114,23 @@ int devpool_addr(struct devpool *dev, const void *ptr, uint64_t *addr)
 	return 0;
 }
 
+int devpool_export(struct devpool *dev, const void *ptr, int flags)
+{
+	struct devpool_export cmd = { .fd_flags = flags, .out_fd = -1 };
+	uint64_t addr;
+	int ret;
+
+	if (!dev || !ptr)
+		return -EINVAL;
+	if (!devpool_map_by_ptr(dev, ptr, &addr))
+		return -ENOENT;
+	cmd.addr = addr;
+	ret = devpool_call(dev->fd, EXPORT, &cmd);
+	if (ret)
+		return ret;
+	return cmd.out_fd < 0 ? -EPROTO : cmd.out_fd;
+}
+
 int devpool_ptr(struct devpool *dev, uint64_t addr, void **ptr)
 {
 	static const struct devpool_pool_id unknown;

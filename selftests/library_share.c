@@ -802,6 +802,44 @@ TEST_F(library, a_pool_that_is_created_again_leaves_no_mapping)
 	EXPECT_GT(before + 5, mappings());
 }
 
+/* Dma-bufs */
+
+TEST_F(library, a_dma_buf_keeps_its_block)
+{
+	struct devpool_pool *pool = new_pool(self->dev);
+	char *p = new_block(pool, 3 * MIB), *q;
+	char *small = new_block(pool, 512);
+	int buf, again;
+
+	memset(p, 0x5a, 3 * MIB);
+	buf = devpool_export(self->dev, p, O_RDWR | O_CLOEXEC);
+	ASSERT_LE(0, buf);
+	EXPECT_EQ(FD_CLOEXEC, fcntl(buf, F_GETFD));
+	again = devpool_export(self->dev, p, O_RDWR);
+	ASSERT_LE(0, again);
+	close(again);
+	EXPECT_EQ(-EBUSY, devpool_export(self->dev, p, O_RDONLY));
+	EXPECT_EQ(-EOPNOTSUPP, devpool_export(self->dev, p, O_RDWR | O_APPEND));
+	EXPECT_EQ(-EINVAL, devpool_export(self->dev, p, O_ACCMODE));
+	EXPECT_EQ(-EINVAL, devpool_export(self->dev, small, O_RDWR));
+	EXPECT_EQ(-EINVAL, devpool_export(self->dev, NULL, O_RDWR));
+	EXPECT_EQ(-EINVAL, devpool_export(NULL, p, O_RDWR));
+	EXPECT_EQ(-ENOENT, devpool_export(self->dev, p + 4096, O_RDWR));
+	EXPECT_EQ(-ENOENT, devpool_export(self->dev, &buf, O_RDWR));
+
+	ASSERT_EQ(0, devpool_free(self->dev, small));
+	ASSERT_EQ(0, devpool_free(self->dev, p));
+	EXPECT_EQ(-ENOENT, devpool_export(self->dev, p, O_RDWR));
+	EXPECT_EQ(3 * MIB, close_pool(pool).pending);
+	q = mmap(NULL, 3 * MIB, PROT_READ, MAP_SHARED, buf, 0);
+	ASSERT_NE(MAP_FAILED, q);
+	close(buf);
+	EXPECT_EQ(0x5a, q[0]);
+	EXPECT_EQ(0x5a, q[3 * MIB - 1]);
+	munmap(q, 3 * MIB);
+	EXPECT_EQ(self->base.used, devpool_sysfs(self->info.out_index, "used"));
+}
+
 /* Retained blocks */
 
 TEST_F(library, a_retained_block_lives_on)

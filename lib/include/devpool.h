@@ -568,6 +568,26 @@ int devpool_stream_signal(struct devpool *dev, uint32_t stream,
 			  uint64_t point) DEVPOOL_MUST_CHECK;
 
 /**
+ * devpool_export() - the dma-buf of a block
+ * @dev: the client
+ * @ptr: what devpool_alloc() or devpool_ptr() returned, of a block on which this
+ *	client has a reference, and which begins and ends on a page: whatever is larger
+ *	than 1 MiB does, anything else with DEVPOOL_ALLOC_EXPORTABLE
+ * @flags: O_RDONLY, O_WRONLY or O_RDWR, and O_CLOEXEC or not
+ *
+ * For drivers and for processes that know nothing of devpool. The block stays where it
+ * is while anybody has its dma-buf, even if it is freed and @dev is closed meanwhile.
+ * A block has one dma-buf at a time; if there is one, the descriptor is of that.
+ *
+ * Return: a new descriptor, the caller's to close; -EINVAL (NULL, a block that does
+ * not begin and end on a page, no access mode); -ENOENT (no block of this client's);
+ * -EOPNOTSUPP (other flags; a device without memory); -EBUSY (the dma-buf that there
+ * is has another access mode); -EMFILE; -ENFILE; -ENODEV; -ENOMEM; -EPROTO (an answer
+ * that makes no sense).
+ */
+int devpool_export(struct devpool *dev, const void *ptr, int flags) DEVPOOL_MUST_CHECK;
+
+/**
  * devpool_pool_trim() - gives back a pool's cache, the pool stays
  * @pool: the pool
  * @keep: resident bytes at which to stop
