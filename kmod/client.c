@@ -2,6 +2,7 @@
 /*
  * Clients: what one open file of a device node owns.
  */
+#include <linux/err.h>
 #include <linux/fs.h>
 #include <linux/module.h>
 #include <linux/sched.h>
@@ -850,23 +851,26 @@ u64 devpool_client_reclaim(struct devpool_client *client,
 	return taken;
 }
 
-static int devpool_client_open(struct inode *inode, struct file *file)
+/**
+ * devpool_client_create - a client without a file
+ * @device: its device
+ * @comm: what it is called
+ *
+ * Context: may sleep.
+ * Return: the client, or an ERR_PTR() of -ENOMEM or -ENOSPC.
+ */
+struct devpool_client *devpool_client_create(struct devpool_device *device, const char *comm)
 {
 	static const struct devpool_pool_id default_pool;
-	struct devpool_device *device;
 	struct devpool_client *client;
 
-	/* Pairs with devpool_devices_publish(). */
-	if (!smp_load_acquire(&devpool_is_loaded))
-		return -ENODEV;
-	device = container_of(inode->i_cdev, struct devpool_device, cdev);
 	client = kzalloc(sizeof(*client), GFP_KERNEL_ACCOUNT);
 	if (!client)
-		return -ENOMEM;
+		return ERR_PTR(-ENOMEM);
 	client->serial = atomic64_inc_return(&devpool_serial);
 	if (client->serial >> DEVPOOL_SERIAL_BITS) {
 		kfree(client);
-		return -ENOSPC;
+		return ERR_PTR(-ENOSPC);
 	}
 	kref_init(&client->ref);
 	xa_init_flags(&client->streams, XA_FLAGS_ALLOC1);
@@ -876,31 +880,29 @@ static int devpool_client_open(struct inode *inode, struct file *file)
 	atomic_set(&client->nr_blocks, 0);
 	atomic_set(&client->nr_streams, 0);
 	client->limit = U64_MAX;
-	client->opener = get_pid(task_tgid(current));
-	get_task_comm(client->comm, current->group_leader);
+	strscpy(client->comm, comm, sizeof(client->comm));
 	get_device(&device->dev);
 	client->device = device;
 
 	client->home = devpool_pool_create(client, &default_pool, 0);
 	if (!client->home) {
 		kref_put(&client->ref, devpool_client_free);
-		return -ENOMEM;
+		return ERR_PTR(-ENOMEM);
 	}
 	devpool_device_add_pool(device, client->home->pool);
-	atomic_inc(&device->nr_clients);
-	file->private_data = client;
-	/* Nodes of one device may have inodes of their own; its pages have one. */
-	file->f_mapping = device->inode->i_mapping;
-	return nonseekable_open(inode, file);
+	return client;
 }
 
-/*
- * The last close: no command is running and no mapping is left. Whatever the
- * client owns is a route or a stream, or hangs on one of its members.
+/**
+ * devpool_client_end - gives back all that a client owns
+ * @client: the client, of whom no command is running and no mapping is left
+ *
+ * It is a route or a stream, or hangs on one of its members.
+ *
+ * Context: may sleep, no lock held. Allocates nothing.
  */
-static int devpool_client_close(struct inode *inode, struct file *file)
+void devpool_client_end(struct devpool_client *client)
 {
-	struct devpool_client *client = file->private_data;
 	struct devpool_stream *stream;
 	struct devpool_member *member;
 	unsigned long index;
@@ -916,8 +918,38 @@ static int devpool_client_close(struct inode *inode, struct file *file)
 		kref_put(&member->ref, devpool_member_release);
 	}
 	devpool_member_close(client->home);
-	atomic_dec(&client->device->nr_clients);
 	kref_put(&client->ref, devpool_client_free);
+}
+
+static int devpool_client_open(struct inode *inode, struct file *file)
+{
+	struct devpool_device *device;
+	struct devpool_client *client;
+	char comm[TASK_COMM_LEN];
+
+	/* Pairs with devpool_devices_publish(). */
+	if (!smp_load_acquire(&devpool_is_loaded))
+		return -ENODEV;
+	device = container_of(inode->i_cdev, struct devpool_device, cdev);
+	get_task_comm(comm, current->group_leader);
+	client = devpool_client_create(device, comm);
+	if (IS_ERR(client))
+		return PTR_ERR(client);
+	client->opener = get_pid(task_tgid(current));
+	atomic_inc(&device->nr_clients);
+	file->private_data = client;
+	/* Nodes of one device may have inodes of their own; its pages have one. */
+	file->f_mapping = device->inode->i_mapping;
+	return nonseekable_open(inode, file);
+}
+
+/* The last close */
+static int devpool_client_close(struct inode *inode, struct file *file)
+{
+	struct devpool_client *client = file->private_data;
+
+	atomic_dec(&client->device->nr_clients);
+	devpool_client_end(client);
 	return 0;
 }
 

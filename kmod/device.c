@@ -126,6 +126,7 @@ static ssize_t trim_store(struct device *dev, struct device_attribute *attr,
 
 	if (kstrtou64(buf, 0, &keep))
 		return -EINVAL;
+	devpool_heap_trim(device);
 	devpool_supply_trim(device, keep >> device->chunk_shift);
 	return count;
 }
@@ -235,6 +236,9 @@ int devpool_device_make(const struct devpool_backend *backend, u64 bytes,
 	err = devpool_supply_make_shrinkable(device);
 	if (err)
 		goto put_inode;
+	err = devpool_heap_make(device);
+	if (err)
+		goto supply_exit;
 	devpool_debugfs_add(device);
 
 	cdev_init(&device->cdev, &devpool_client_fops);
@@ -242,11 +246,35 @@ int devpool_device_make(const struct devpool_backend *backend, u64 bytes,
 	devpool_devices[devpool_nr_devices++] = device;
 	return 0;
 
+supply_exit:
+	devpool_supply_exit(device);
 put_inode:
 	iput(device->inode);
 	simple_release_fs(&devpool_mount, &devpool_mount_count);
 put_device:
 	put_device(&device->dev);
+	return err;
+}
+
+static void devpool_device_unpublish(struct devpool_device *device)
+{
+	devpool_heap_unpublish(device);
+	if (device->has_node)
+		cdev_device_del(&device->cdev, &device->dev);
+	device->has_node = false;
+}
+
+static int devpool_device_publish(struct devpool_device *device)
+{
+	int err;
+
+	err = cdev_device_add(&device->cdev, &device->dev);
+	if (err)
+		return err;
+	device->has_node = true;
+	err = devpool_heap_publish(device);
+	if (err)
+		devpool_device_unpublish(device);
 	return err;
 }
 
@@ -267,22 +295,17 @@ int devpool_devices_publish(void)
 	int err;
 
 	for (i = 0; i < devpool_nr_devices; i++) {
-		struct devpool_device *device = devpool_devices[i];
-
-		err = cdev_device_add(&device->cdev, &device->dev);
+		err = devpool_device_publish(devpool_devices[i]);
 		if (err)
 			goto unpublish;
-		device->has_node = true;
 	}
 	/* Pairs with devpool_client_open(). */
 	smp_store_release(&devpool_is_loaded, true);
 	return 0;
 
 unpublish:
-	while (i--) {
-		cdev_device_del(&devpool_devices[i]->cdev, &devpool_devices[i]->dev);
-		devpool_devices[i]->has_node = false;
-	}
+	while (i--)
+		devpool_device_unpublish(devpool_devices[i]);
 	/* The one reference is that of the load itself. */
 	while (module_refcount(THIS_MODULE) > 1)
 		msleep(20);
@@ -291,9 +314,9 @@ unpublish:
 
 static void devpool_device_remove(struct devpool_device *device)
 {
-	if (device->has_node)
-		cdev_device_del(&device->cdev, &device->dev);
+	devpool_device_unpublish(device);
 	devpool_debugfs_remove(device);
+	devpool_heap_remove(device);
 	devpool_supply_exit(device);
 	iput(device->inode);
 	simple_release_fs(&devpool_mount, &devpool_mount_count);

@@ -48,6 +48,8 @@
  * struct devpool_dmabuf - what a block has by being exported
  * @use: the use of the block
  * @pool: its pool, with a reference
+ * @owner: the client whose reference on the block goes with the dma-buf; NULL if none's
+ *	does
  * @resv: the reservation object of its dma-bufs
  * @buf: its dma-buf; NULL if it has none; this and the next two under the pool's lock
  * @nr_bufs: dma-bufs that are not released: one beside @buf may be about to be, or
@@ -65,6 +67,7 @@
 struct devpool_dmabuf {
 	struct devpool_use use;
 	struct devpool_pool *pool;
+	struct devpool_client *owner;
 	struct dma_resv resv;
 	struct dma_buf *buf;
 	unsigned int nr_bufs;
@@ -187,7 +190,12 @@ static void devpool_dmabuf_drop(struct devpool_dmabuf *export, const struct dma_
 
 static void devpool_dmabuf_release(struct dma_buf *buf)
 {
-	devpool_dmabuf_drop(buf->priv, buf);
+	struct devpool_dmabuf *export = buf->priv;
+
+	/* The use keeps it, now pending. */
+	if (export->owner)
+		devpool_client_free_block(export->owner, export->use.block->addr);
+	devpool_dmabuf_drop(export, buf);
 }
 
 /*
@@ -519,6 +527,34 @@ int devpool_dmabuf_get(struct devpool_range *range, struct devpool_client *clien
 	}
 	*out = buf;
 	return 0;
+}
+
+/**
+ * devpool_dmabuf_make - a dma-buf that alone has its block
+ * @block: the block, reserved. If this works it is to be published
+ * @owner: the client that it is published for: its release frees the block for it
+ * @mode: access mode, as of open()
+ *
+ * Context: may sleep, no lock held.
+ * Return: the dma-buf, or an ERR_PTR() of -ENFILE or -ENOMEM: then the block is as it
+ * was.
+ */
+struct dma_buf *devpool_dmabuf_make(struct devpool_block *block, struct devpool_client *owner,
+				    u32 mode)
+{
+	struct devpool_pool *pool = block->range->pool;
+	struct devpool_dmabuf *export;
+
+	export = devpool_dmabuf_alloc(pool);
+	if (!export)
+		return ERR_PTR(-ENOMEM);
+	export->owner = owner;
+	export->nr_bufs = 1;
+	devpool_pool_get(pool);
+	mutex_lock(&pool->lock);
+	devpool_block_add_use(block, &export->use);
+	mutex_unlock(&pool->lock);
+	return devpool_dmabuf_make_buf(export, mode);
 }
 
 MODULE_IMPORT_NS(DMA_BUF);

@@ -719,8 +719,9 @@ struct devpool_gathered {
 
 /*
  * Gets chunks for a pool that are zero: new ones, for what the device lacks or the
- * limit of the pool's creator does not allow out of the client's other caches. All
- * or nothing; then they are reserved.
+ * limit of the pool's creator does not allow out of the client's other caches, and
+ * for what the device lacks then out of its heap's. All or nothing; then they are
+ * reserved.
  */
 static int devpool_gather(struct devpool_pool *pool, struct devpool_client *client,
 			  u64 nr, struct list_head *chunks,
@@ -747,6 +748,9 @@ static int devpool_gather(struct devpool_pool *pool, struct devpool_client *clie
 				break;
 		}
 		more = devpool_client_reclaim(client, pool, missing, &taken);
+		/* What the heap has is nobody's, and counts against no limit of theirs. */
+		if (reserved && more < missing)
+			more += devpool_heap_reclaim(device, pool, missing - more, &taken);
 		if (!more)
 			break;
 		got += more;
@@ -911,6 +915,7 @@ static int devpool_pool_could_have(struct devpool_pool *pool,
 	/* In the order in which a flush moves chunks from the one to the other. */
 	available = devpool_pool_movable(pool) + devpool_pool_spare(pool);
 	available += devpool_client_held(client);
+	available += devpool_heap_held(pool->device);
 	available += devpool_supply_free(pool->device) + 1;
 	if (needed > available)
 		return -ENOSPC;

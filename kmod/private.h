@@ -232,6 +232,7 @@ struct devpool_addresses {
  * @nr_clients: open files
  * @nr_pools: pools that exist, default ones not counted
  * @supply: its chunks
+ * @heap: itself as a dma-heap, NULL if it has no memory
  * @debugfs: its directory there
  * @lock: protects all below
  * @pools: all pools that are not gone, by &devpool_pool.number
@@ -255,6 +256,7 @@ struct devpool_device {
 	atomic_t nr_clients;
 	atomic_t nr_pools;
 	struct devpool_supply supply;
+	struct devpool_heap *heap;
 	struct dentry *debugfs;
 
 	spinlock_t lock;
@@ -265,11 +267,11 @@ struct devpool_device {
 };
 
 /**
- * struct devpool_client - one open file of a device node
+ * struct devpool_client - one open file of a device node, or a heap
  * @ref: the file has one, each pool that it created has one
  * @device: the device
  * @serial: makes the ids that it mints its own
- * @opener: the process that opened it
+ * @opener: the process that opened it, NULL for a heap's
  * @comm: name of that process then
  * @home: its share in its default pool; constant
  * @nr_blocks: references on blocks that it has or is about to
@@ -600,6 +602,8 @@ struct devpool_range *devpool_device_next_range(struct devpool_device *device, u
 
 /* client.c */
 extern const struct file_operations devpool_client_fops;
+struct devpool_client *devpool_client_create(struct devpool_device *device, const char *comm);
+void devpool_client_end(struct devpool_client *client);
 void devpool_client_free(struct kref *ref);
 int devpool_client_mint(struct devpool_client *client, bool capture,
 			struct devpool_pool_id *id);
@@ -809,6 +813,18 @@ int devpool_mmap_range(struct devpool_range *range, struct vm_area_struct *vma);
 /* dmabuf.c */
 int devpool_dmabuf_get(struct devpool_range *range, struct devpool_client *client, u64 addr,
 		       u32 mode, struct dma_buf **out);
+struct dma_buf *devpool_dmabuf_make(struct devpool_block *block, struct devpool_client *owner,
+				    u32 mode);
+
+/* heap.c */
+int devpool_heap_make(struct devpool_device *device);
+int devpool_heap_publish(struct devpool_device *device);
+void devpool_heap_unpublish(struct devpool_device *device);
+void devpool_heap_remove(struct devpool_device *device);
+u64 devpool_heap_reclaim(struct devpool_device *device, const struct devpool_pool *requester,
+			 u64 nr, struct list_head *chunks);
+u64 devpool_heap_held(struct devpool_device *device);
+void devpool_heap_trim(struct devpool_device *device);
 
 /* snapshot.c */
 int devpool_snapshot(struct devpool_client *client, struct devpool_pool *pool,
