@@ -58,8 +58,9 @@ DEBUG_PACKAGES=(gcovr)
 # The plots of make bench
 [ "${1:-}" != --bench ] || PACKAGES+=(gnuplot-nox)
 
-# What is taken out of the kernel's source package: the harness of the tests,
-# headers that C libraries leave out, and what make lint and make docs run.
+# What is taken out of the kernel's source package: the harness of the tests, the
+# kernel's own test of dma-heaps, headers that C libraries leave out, and what make lint
+# and make docs run.
 SOURCE=linux-source-6.12
 SOURCE_FILES=(
 	tools/testing/selftests/kselftest_harness.h
@@ -67,6 +68,7 @@ SOURCE_FILES=(
 	tools/testing/selftests/run_kselftest.sh
 	tools/testing/selftests/lib.mk
 	tools/testing/selftests/kselftest
+	tools/testing/selftests/dmabuf-heaps/dmabuf-heap.c
 	include/uapi/drm/drm.h
 	include/uapi/drm/drm_mode.h
 	include/uapi/drm/vgem_drm.h
