@@ -44,7 +44,7 @@ MODULE_PARM_DESC(max_streams, "most streams that a client can have at a time; de
 
 unsigned int devpool_max_points = 65536;
 module_param_named(max_points, devpool_max_points, uint, 0444);
-MODULE_PARM_DESC(max_points, "most points of a stream that have not signalled; default 65536");
+MODULE_PARM_DESC(max_points, "most points of a stream that have not signalled; default 65536, of a fenced stream 4096");
 
 unsigned int devpool_max_routes = 1024;
 module_param_named(max_routes, devpool_max_routes, uint, 0444);

@@ -21,6 +21,7 @@
 #include <linux/fcntl.h>
 #include <linux/file.h>
 #include <linux/limits.h>
+#include <linux/minmax.h>
 #include <linux/module.h>
 #include <linux/rbtree.h>
 #include <linux/slab.h>
@@ -316,6 +317,16 @@ int devpool_stream_signal(struct devpool_stream *stream, u64 point)
 }
 
 /*
+ * How many points of a stream may be open. Whoever was given a point of a fenced one can
+ * wait for it, which has the chain looked at in an interrupt, as is said above: all
+ * points together may cost no more there than can be borne.
+ */
+static unsigned int devpool_stream_max_points(bool fenced)
+{
+	return fenced ? min(devpool_max_points, DEVPOOL_MAX_FENCED_POINTS) : devpool_max_points;
+}
+
+/*
  * The fence of a sync_file without containers in it, which a chain must not have.
  * Their number is bounded: what comes out of streams may come in again.
  */
@@ -330,7 +341,7 @@ static int devpool_get_flat_fence(int fd, struct dma_fence **out)
 	if (!fence)
 		return -EBADF;
 	dma_fence_unwrap_for_each(part, &cursor, fence) {
-		if (count++ == devpool_max_points) {
+		if (count++ == devpool_stream_max_points(true)) {
 			dma_fence_put(cursor.chain);
 			goto put_fence;
 		}
@@ -431,7 +442,8 @@ int devpool_submission_prepare(struct devpool_submission *submission)
 	submission->number = stream->submitted + 1;
 	if (stream->ended)
 		err = -ENOENT;
-	else if (stream->submitted - stream->signalled >= devpool_max_points)
+	else if (stream->submitted - stream->signalled >=
+		 devpool_stream_max_points(stream->fenced))
 		err = -EDQUOT;
 	last = dma_fence_get(stream->last);
 	spin_unlock(&stream->lock);
@@ -439,7 +451,8 @@ int devpool_submission_prepare(struct devpool_submission *submission)
 		goto put_last;
 
 	err = -ENOMEM;
-	chain = dma_fence_chain_alloc();
+	/* As dma_fence_chain_alloc(), but charged to who asks. */
+	chain = kmalloc(sizeof(*chain), GFP_KERNEL_ACCOUNT);
 	if (!chain)
 		goto put_last;
 	dma_fence_chain_init(chain, last, dma_fence_get(submission->in_fence),

@@ -116,6 +116,9 @@ struct devpool_submission {
 	struct sync_file *out_file;
 };
 
+/* See "a callback on each" in Documentation/driver-api/devpool.rst. */
+#define DEVPOOL_MAX_FENCED_POINTS 4096U
+
 extern unsigned int devpool_max_points;
 extern struct workqueue_struct *devpool_reaper;
 

@@ -207,7 +207,8 @@ enum devpool_feature {
  * @out_backend: name of what supplies the memory, NUL-terminated
  * @out_max_pools: most pools that one client can have created at a time
  * @out_max_streams: most streams of a client at a time, stream 0 not counted
- * @out_max_points: most points of a stream that have not signalled yet
+ * @out_max_points: most points of a stream that have not signalled yet; of a fenced
+ *	stream never more than 4096
  * @out_max_routes: most routes of a client at a time
  * @out_max_blocks: most blocks that one client can hold references on at a time
  * @out_max_batch: most operations of a batch, 0 where there are none
@@ -863,7 +864,8 @@ enum devpool_submit_flags {
  * (@__reserved, a descriptor without its flag, a fence on a user stream, none on a
  * fenced one), EBADF (not a sync_file), ENOENT (a stream that the client does not
  * have; stream 0), EDQUOT (points that are open, or fences in the sync_file, above
- * @out_max_points of &struct devpool_info), ENOMEM, EMFILE, ENFILE.
+ * @out_max_points of &struct devpool_info; on a fenced stream above 4096), ENOMEM,
+ * EMFILE, ENFILE.
  */
 struct devpool_stream_submit {
 	__u32 size;
