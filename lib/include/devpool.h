@@ -83,7 +83,7 @@ struct devpool_pool;
  * @flags: bits of &enum devpool_alloc_flags
  *
  * Without options the block comes from where {0,0} leads, and the request waits
- * up to 10 seconds.
+ * up to 10 seconds. With options it waits only if @timeout says so.
  */
 struct devpool_alloc_opts {
 	size_t sz;
