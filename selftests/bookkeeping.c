@@ -334,38 +334,40 @@ TEST_F_TIMEOUT(bookkeeping, of_points, 120)
 }
 
 /* Points that end with this fence, on a fenced stream */
-#define SUBMIT_FENCED(nr, fence)						\
+#define SUBMIT_FENCED(on, nr, fence)						\
 do {										\
 	int _k;									\
 										\
 	for (_k = 0; _k < (nr); _k++)						\
-		test_submit_opts(self->fd, .stream = stream, .in_fence = fence,	\
+		test_submit_opts(self->fd, .stream = on, .in_fence = fence,	\
 				 .flags = DEVPOOL_SUBMIT_FENCE_IN);		\
 } while (0)
 
 /* One of a fenced stream is there until it has signalled. */
 TEST_F_TIMEOUT(bookkeeping, of_fenced_points, 120)
 {
-	enum { POINTS = 50000 };
+	enum { STREAMS = 12, POINTS = 4000, ALL = STREAMS * POINTS };
 	struct test_fences fences = { .file = test_open_vgem() };
-	__u32 stream = test_stream(self->fd, DEVPOOL_STREAM_FENCED);
+	__u32 stream[STREAMS], fence;
 	long long grown;
-	__u32 fence;
-	int sync;
+	int sync, i;
 
 	ASSERT_LE(0, fences.file)
 		TH_LOG("no vgem");
+	for (i = 0; i < STREAMS; i++)
+		stream[i] = test_stream(self->fd, DEVPOOL_STREAM_FENCED);
 	sync = test_fence(&fences, &fence);
-	SUBMIT_FENCED(POINTS, sync);
+	for (i = 0; i < STREAMS; i++)
+		SUBMIT_FENCED(stream[i], POINTS, sync);
 	grown = GROWTH();
 	EXPECT_EQ(0, test_sync_status(sync));
-	TH_LOG("%lld bytes per open point of a fenced stream in slabs", grown / POINTS);
-	EXPECT_LT(POINTS * 64, grown);
-	EXPECT_GE(POINTS * PER_POINT + NOISE, grown);
+	TH_LOG("%lld bytes per open point of a fenced stream in slabs", grown / ALL);
+	EXPECT_LT(ALL * 64, grown);
+	EXPECT_GE(ALL * PER_POINT + NOISE, grown);
 	test_fence_signal(&fences, fence);
 	EXPECT_NO_GROWTH();
 	/* Those that have signalled before they come */
-	SUBMIT_FENCED(2 * POINTS, sync);
+	SUBMIT_FENCED(stream[0], 2 * ALL, sync);
 	EXPECT_NO_GROWTH();
 	close(sync);
 	close(fences.file);
