@@ -531,9 +531,10 @@ static void model_check_block(struct model *model, const struct extent *extent,
 	CHECK(model, block->range == &range->range);
 	CHECK(model, block->state == extent->state);
 	CHECK(model, block->zero == extent->zero);
-	if (extent->state != DEVPOOL_BLOCK_IS_BUSY)
-		CHECK(model, block->guards == extent->guards &&
-			     block->point == extent->point);
+	if (extent->state != DEVPOOL_BLOCK_IS_BUSY) {
+		CHECK(model, block->guards == extent->guards);
+		CHECK(model, block->point == extent->point);
+	}
 	inside += (u64)below(model, granule_at(range, extent->end - 1) -
 			     granule_at(range, extent->addr) + 1) <<
 		  range->owner->granule_shift;
@@ -689,8 +690,8 @@ static void model_check_arena(struct model *model, struct model_arena *owner,
 		model_check_guards(model, &owner->guards[i], guarded[i]);
 	list_for_each_entry(block, &arena->returnable, link) {
 		CHECK(model, returnable_blocks--);
-		CHECK(model, block->state == DEVPOOL_BLOCK_IS_CACHED && block->whole &&
-			     !block->guards);
+		CHECK(model, block->state == DEVPOOL_BLOCK_IS_CACHED);
+		CHECK(model, block->whole && !block->guards);
 		CHECK(model, devpool_range_find(block->range, block->addr) == block);
 	}
 	CHECK(model, !returnable_blocks);
