@@ -39,7 +39,7 @@ struct devpool_heap {
 	struct miscdevice misc;
 	struct devpool_client *client;
 	char name[32];
-	char nodename[32];
+	char nodename[48];
 	bool has_node;
 };
 
