@@ -368,23 +368,6 @@ void devpool_supply_trim(struct devpool_device *device, u64 keep)
 	} while (chunk);
 }
 
-/**
- * devpool_supply_wake - requests that wait may be served now
- * @device: the device
- *
- * To be called when the lock has been taken under which the request will look at
- * what has changed, whether or not it is still held: then it has been found in the
- * queue, or will find what is new.
- *
- * Context: any.
- */
-void devpool_supply_wake(struct devpool_device *device)
-{
-	/* That lock stands for the barrier. */
-	if (unlikely(waitqueue_active(&device->supply.arrived)))
-		wake_up_all(&device->supply.arrived);
-}
-
 /* The stock, in pages. */
 static unsigned long devpool_shrinker_count(struct shrinker *shrinker,
 					    struct shrink_control *sc)

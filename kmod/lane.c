@@ -510,8 +510,12 @@ void devpool_block_hold(struct devpool_block *block, struct devpool_guards *guar
 
 	block->guards = guards;
 	lane = devpool_block_lane(block);
-	if (lane)
-		lane->nr_held++;
+	if (!lane)
+		return;
+	lane->nr_held++;
+	/* Nobody waits for the stream any more to give this back. */
+	if (block->point && waitqueue_active(&lane->pool->flushed))
+		wake_up_all(&lane->pool->flushed);
 }
 
 /**

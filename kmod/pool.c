@@ -1137,19 +1137,21 @@ int devpool_pool_reserve(struct devpool_member *member,
 	struct devpool_pool *pool = member->pool;
 	struct devpool_arena *arena = devpool_pool_arena(pool, request->size);
 	struct devpool_tally *tally = &pool->tally;
-	struct devpool_guards *guards = NULL;
+	struct devpool_guards *guards = NULL, *usable = NULL;
 	struct devpool_block *block = NULL;
+	bool ready;
 	int err = 0;
 
 	devpool_pool_lock(pool);
-	if (unlikely(request->stream))
+	ready = pool->use_count && !list_empty(&member->link);
+	if (unlikely(request->stream)) {
 		guards = devpool_pool_recent_guards(pool, arena, member->client,
 						    request->stream);
-	if (likely(pool->use_count && !list_empty(&member->link) &&
-		   (guards || !request->stream) &&
-		   !devpool_arena_wants(arena, request->size)))
-		block = devpool_arena_fit(arena, devpool_request_usable(request, guards),
-					  request->size, request->align);
+		usable = devpool_request_usable(request, guards);
+		ready = ready && guards;
+	}
+	if (likely(ready && !devpool_arena_wants(arena, request->size)))
+		block = devpool_arena_fit(arena, usable, request->size, request->align);
 	if (likely(block)) {
 		tally->hits++;
 		if (unlikely(guards))
@@ -1169,9 +1171,6 @@ int devpool_pool_reserve(struct devpool_member *member,
 		devpool_counter_add(&tally->blocks, 1);
 		if (READ_ONCE(member->client->recent) != member)
 			WRITE_ONCE(member->client->recent, member);
-		/* Nobody waits for the stream any more to give this back. */
-		if (unlikely(block->point) && waitqueue_active(&pool->flushed))
-			wake_up_all(&pool->flushed);
 		*out = block;
 	} else {
 		if (err == -ENOSPC || err == -EDQUOT || err == -ENOMEM ||

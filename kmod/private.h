@@ -802,9 +802,25 @@ int devpool_supply_take(struct devpool_device *device, u64 nr,
 u64 devpool_supply_free(struct devpool_device *device);
 void devpool_supply_announce(struct devpool_device *device, u64 nr);
 void devpool_supply_put(struct devpool_device *device, struct list_head *chunks);
-void devpool_supply_wake(struct devpool_device *device);
 u64 devpool_chunks_clean(struct devpool_device *device, struct list_head *chunks);
 void devpool_supply_trim(struct devpool_device *device, u64 keep);
+
+/**
+ * devpool_supply_wake - requests that wait may be served now
+ * @device: the device
+ *
+ * To be called when the lock has been taken under which the request will look at
+ * what has changed, whether or not it is still held: then it has been found in the
+ * queue, or will find what is new.
+ *
+ * Context: any.
+ */
+static inline void devpool_supply_wake(struct devpool_device *device)
+{
+	/* That lock stands for the barrier. */
+	if (unlikely(waitqueue_active(&device->supply.arrived)))
+		wake_up_all(&device->supply.arrived);
+}
 
 /* mmap.c */
 int devpool_mmap_file(struct file *file, struct vm_area_struct *vma);
