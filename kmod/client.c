@@ -854,12 +854,14 @@ u64 devpool_client_reclaim(struct devpool_client *client,
 /**
  * devpool_client_create - a client without a file
  * @device: its device
+ * @opener: the process that it is for, or NULL
  * @comm: what it is called
  *
  * Context: may sleep.
  * Return: the client, or an ERR_PTR() of -ENOMEM or -ENOSPC.
  */
-struct devpool_client *devpool_client_create(struct devpool_device *device, const char *comm)
+struct devpool_client *devpool_client_create(struct devpool_device *device,
+					     struct pid *opener, const char *comm)
 {
 	static const struct devpool_pool_id default_pool;
 	struct devpool_client *client;
@@ -880,6 +882,7 @@ struct devpool_client *devpool_client_create(struct devpool_device *device, cons
 	atomic_set(&client->nr_blocks, 0);
 	atomic_set(&client->nr_streams, 0);
 	client->limit = U64_MAX;
+	client->opener = get_pid(opener);
 	strscpy(client->comm, comm, sizeof(client->comm));
 	get_device(&device->dev);
 	client->device = device;
@@ -932,10 +935,9 @@ static int devpool_client_open(struct inode *inode, struct file *file)
 		return -ENODEV;
 	device = container_of(inode->i_cdev, struct devpool_device, cdev);
 	get_task_comm(comm, current->group_leader);
-	client = devpool_client_create(device, comm);
+	client = devpool_client_create(device, task_tgid(current), comm);
 	if (IS_ERR(client))
 		return PTR_ERR(client);
-	client->opener = get_pid(task_tgid(current));
 	atomic_inc(&device->nr_clients);
 	file->private_data = client;
 	/* Nodes of one device may have inodes of their own; its pages have one. */
@@ -947,9 +949,11 @@ static int devpool_client_open(struct inode *inode, struct file *file)
 static int devpool_client_close(struct inode *inode, struct file *file)
 {
 	struct devpool_client *client = file->private_data;
+	struct devpool_device *device = client->device;
 
-	atomic_dec(&client->device->nr_clients);
 	devpool_client_end(client);
+	/* The file has the module, and so the device. */
+	atomic_dec(&device->nr_clients);
 	return 0;
 }
 

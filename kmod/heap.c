@@ -169,7 +169,7 @@ int devpool_heap_make(struct devpool_device *device)
 	heap = kzalloc(sizeof(*heap), GFP_KERNEL);
 	if (!heap)
 		return -ENOMEM;
-	heap->client = devpool_client_create(device, "dma_heap");
+	heap->client = devpool_client_create(device, NULL, "dma_heap");
 	if (IS_ERR(heap->client)) {
 		int err = PTR_ERR(heap->client);
 

@@ -602,7 +602,8 @@ struct devpool_range *devpool_device_next_range(struct devpool_device *device, u
 
 /* client.c */
 extern const struct file_operations devpool_client_fops;
-struct devpool_client *devpool_client_create(struct devpool_device *device, const char *comm);
+struct devpool_client *devpool_client_create(struct devpool_device *device,
+					     struct pid *opener, const char *comm);
 void devpool_client_end(struct devpool_client *client);
 void devpool_client_free(struct kref *ref);
 int devpool_client_mint(struct devpool_client *client, bool capture,
