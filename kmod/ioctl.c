@@ -75,6 +75,7 @@ static_assert(sizeof(struct devpool_tally) ==
  * @client: the client, for a command on a device file
  * @pool: the pool, for a command on a pool file
  * @device: the device
+ * @mode: access mode of the file
  * @user: the caller's struct
  * @user_size: its size as the caller has it, at least that of the command's first
  *	version and at most a page
@@ -83,6 +84,7 @@ struct devpool_call {
 	struct devpool_client *client;
 	struct devpool_pool *pool;
 	struct devpool_device *device;
+	fmode_t mode;
 	void __user *user;
 	u32 user_size;
 };
@@ -920,13 +922,16 @@ static int devpool_cmd_stream_signal(struct devpool_call *call)
 	return err;
 }
 
-static int devpool_validate_export(const struct devpool_device *device,
+static int devpool_validate_export(const struct devpool_call *call,
 				   const struct devpool_export *export)
 {
 	if (export->flags || export->fd_flags & ~(O_ACCMODE | O_CLOEXEC) ||
-	    !device->backend->pfn)
+	    !call->device->backend->pfn)
 		return -EOPNOTSUPP;
-	return (export->fd_flags & O_ACCMODE) == O_ACCMODE ? -EINVAL : 0;
+	if ((export->fd_flags & O_ACCMODE) == O_ACCMODE)
+		return -EINVAL;
+	/* A dma-buf is no way around what mmap() of the file refuses. */
+	return OPEN_FMODE(export->fd_flags) & ~call->mode ? -EACCES : 0;
 }
 
 static int devpool_cmd_export(struct devpool_call *call)
@@ -938,7 +943,7 @@ static int devpool_cmd_export(struct devpool_call *call)
 	err = devpool_fetch(call, &export, sizeof(export));
 	if (err)
 		return err;
-	err = devpool_validate_export(call->device, &export);
+	err = devpool_validate_export(call, &export);
 	if (err)
 		return err;
 	fd = get_unused_fd_flags(export.fd_flags & O_CLOEXEC);
@@ -1169,6 +1174,7 @@ long devpool_client_ioctl(struct file *file, unsigned int cmd, unsigned long arg
 	struct devpool_call call = {
 		.client = client,
 		.device = client->device,
+		.mode = file->f_mode,
 		.user = (void __user *)arg,
 	};
 
@@ -1190,6 +1196,7 @@ long devpool_pool_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 	struct devpool_call call = {
 		.pool = pool,
 		.device = pool->device,
+		.mode = file->f_mode,
 		.user = (void __user *)arg,
 	};
 

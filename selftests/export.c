@@ -262,6 +262,30 @@ TEST_F(export, what_cannot_be_exported)
 }
 
 /* A member that only retains the block may export it; nobody else. */
+/* As mmap() of that file does not give it either */
+TEST_F(export, no_more_than_the_file_was_opened_for)
+{
+	__u64 addr = test_alloc(self->fd, self->id, 4 * MIB);
+	int reader, buf;
+	char path[32];
+
+	snprintf(path, sizeof(path), "/dev/devpool%d", self->index);
+	reader = open(path, O_RDONLY | O_CLOEXEC);
+	ASSERT_LE(0, reader);
+	ASSERT_EQ(2, devpool_pool_attach_raw(reader, self->pool, &(struct devpool_pool_id){}));
+	test_retain(reader, addr);
+	test_err_export(EACCES, reader, addr, O_RDWR);
+	test_err_export(EACCES, reader, addr, O_WRONLY);
+	EXPECT_EQ(MAP_FAILED, mmap(NULL, MIB, PROT_READ | PROT_WRITE, MAP_SHARED, reader, addr));
+	EXPECT_EQ(EACCES, errno);
+	ASSERT_EQ(0, devpool_export_raw(reader, addr, O_RDONLY, &buf));
+	close(buf);
+	close(reader);
+	buf = test_export(self->fd, addr);
+	close(buf);
+	test_free(self->fd, addr);
+}
+
 TEST_F(export, who_has_a_reference_may_export)
 {
 	__u64 addr = test_alloc(self->fd, self->id, 4 * MIB);

@@ -55,6 +55,7 @@
  * ENODEV      the device is gone
  * EBADF       not a file of the kind asked for
  * EPERM       a capability is missing
+ * EACCES      the file was not opened for reading, or writing, which this gives
  * ==========  ===============================================================
  *
  * A call that fails changes no block, reference, pool or attribute. Counters
@@ -925,8 +926,8 @@ struct devpool_stream_signal {
  * Errors: EOPNOTSUPP (a bit of @fd_flags that is none of these, a device without
  * memory), ENOENT (no block of that address on which the client has a reference),
  * EINVAL (the block does not begin and end on a page, no access mode), EBUSY (the
- * block's dma-buf has another access mode), EMFILE and ENFILE as of open(2),
- * ENOMEM.
+ * block's dma-buf has another access mode), EACCES (an access mode that the device
+ * file was not opened for), EMFILE and ENFILE as of open(2), ENOMEM.
  */
 struct devpool_export {
 	__u32 size;
