@@ -147,8 +147,6 @@ TEST_F(heap, what_is_too_much)
 	EXPECT_EQ(-ENOMEM, heap_alloc_raw(self->heap, bytes + TEST_PAGE, O_RDWR, 0, 0));
 	EXPECT_EQ(-ENOMEM, heap_alloc_raw(self->heap, 1ULL << 62, O_RDWR, 0, 0));
 	EXPECT_EQ(0, USED());
-	if (variant->kind != TEST_SMALL)
-		return;
 	while (nr < 4096 && (bufs[nr] = heap_alloc_raw(self->heap, 3 * MIB, O_RDWR, 0, 0)) >= 0)
 		nr++;
 	EXPECT_EQ(-ENOMEM, bufs[nr]);
@@ -308,8 +306,6 @@ TEST_F(heap, a_client_gets_what_the_heap_has_cached)
 {
 	__u64 addr;
 
-	if (variant->kind != TEST_SMALL)
-		return;
 	close(HEAP_ALLOC(self->info.out_bytes / 2));
 	EXPECT_LT(0, USED());
 	addr = test_alloc(self->fd, default_pool, self->info.out_bytes);
