@@ -65,6 +65,12 @@ not()
 	! "$@" >/dev/null 2>&1
 }
 
+# How often the VM was started again
+again()
+{
+	grep -c 'died of its emulation' "$tmp/out"
+}
+
 only_passes()
 {
 	[ $status = 0 ] && [ "$(cat "$tmp/results/judged")" = "pass good: fine" ]
@@ -123,6 +129,11 @@ echo 1..1
 echo ok 1 fine
 echo c >/proc/sysrq-trigger
 EOT
+made emulated <<'EOT'
+echo 1..1
+echo 'Oops: int3: 0000' >/dev/kmsg
+echo c >/proc/sysrq-trigger
+EOT
 made slow <<'EOT'
 echo 1..1
 echo ok 1 fine
@@ -145,7 +156,7 @@ echo 1 >/sys/module/warn/parameters/at_unload
 echo ok 1 fine
 EOT
 
-echo 1..43
+echo 1..46
 
 suite "good 10"
 ok "a good run passes" only_passes
@@ -186,11 +197,16 @@ VM_TIMEOUT=20 suite "slow 1000"
 ok "a verdict that never comes fails" judged "fail run: the VM ended without a verdict"
 suite "panic 10"
 ok "a VM that panics fails" judged "fail run: in the kernel's log: Kernel panic.*"
+ok "and is not started again" [ "$(again)" = 0 ]
 
 APPEND=rdinit=/none suite "good 10"
 ok "a kernel that dies before process 1 is started again, twice" \
-	[ "$(grep -c 'died before process 1' "$tmp/out")" = 2 ]
+	[ "$(again)" = 2 ]
 ok "and fails in the end" judged "fail run: the VM ended without a verdict"
+suite "emulated 10"
+ok "so is one that dies of its emulation" [ "$(again)" = 2 ]
+ok "and a run that ends so has failed" \
+	judged "fail run: in the kernel's log: Kernel panic.*"
 
 suite "unloader 10"
 ok "a module that is gone before its time fails" \
@@ -287,4 +303,4 @@ ok "and so does one that does not end" \
 	[ "$(kunit "KTAP version 1\n1..1\n$inner    1..2\n    ok 1 x\n")" = \
 	  $'ok 1 a.x\nnot ok 2 a: a plan of 2, but 1 results\nnot ok 3 a suite that did not end\n1..3' ]
 
-[ $failed -eq 0 ] && [ $number -eq 43 ]
+[ $failed -eq 0 ] && [ $number -eq 46 ]

@@ -137,7 +137,7 @@ run_kernels()
 		run_kernel "$k" &
 		pids+=($!)
 	done
-	wait "${pids[@]}"
+	[ ${#pids[@]} = 0 ] || wait "${pids[@]}"
 	for k in $KERNELS; do
 		[ -s "$RESULTS/$k.list" ] || continue
 		judged=$RESULTS/$k/judged
