@@ -648,27 +648,37 @@ TEST_F(fence, no_descriptor_is_left_for_the_point)
 /* See out_max_points in the header. */
 #define MOST (self->info.out_max_points < 4096 ? self->info.out_max_points : 4096)
 
+#define TRIES 3
+
 /* As many as there may be, all of which end at once */
 TEST_F_TIMEOUT(fence, no_more_open_points_than_info_says, 120)
 {
-	__u32 max = MOST, i, fence;
+	__u32 max = MOST, tries, i, fence;
 	struct state before;
+	__u64 last = 0;
 	int sync;
 
-	sync = test_fence(&self->fences, &fence);
-	for (i = 1; i <= max; i++)
-		if (SUBMIT(self->stream, sync, 0).out_point != i)
+	/* vgem's fence may be over before a slow machine has so many: then all are. */
+	for (tries = 1; tries <= TRIES; tries++) {
+		sync = test_fence(&self->fences, &fence);
+		for (i = 0; i < max; i++)
+			last = SUBMIT(self->stream, sync, 0).out_point;
+		if (!test_sync_status(sync))
 			break;
-	ASSERT_EQ(max + 1, i);
+		MAKE_PENDING(4 * MIB);
+		EXPECT_SOON(!test_pending(self->fd, self->id));
+		close(sync);
+	}
+	ASSERT_GE(TRIES, tries);
+	ASSERT_EQ((__u64)tries * max, last);
 	before = STATE();
-	ASSERT_EQ(0, test_sync_status(sync));
 	test_err_submit(EDQUOT, self->fd, .stream = self->stream, .in_fence = sync,
 			.flags = DEVPOOL_SUBMIT_FENCE_IN);
 	EXPECT_STATE(before);
 	MAKE_PENDING(4 * MIB);
 	test_fence_signal_raw(&self->fences, fence);
 	EXPECT_SOON(!test_pending(self->fd, self->id));
-	EXPECT_EQ(max + 1ULL, SUBMIT(self->stream, sync, 0).out_point);
+	EXPECT_EQ(last + 1, SUBMIT(self->stream, sync, 0).out_point);
 	close(sync);
 }
 

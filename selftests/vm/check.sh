@@ -30,7 +30,7 @@ else
 fi
 export KERNELS
 # Two devices of memory, one of them small enough to fill up, and one of none.
-DEVICES='sysmem=256M,64M null=64T'
+PARAMS=${PARAMS-sysmem=256M,64M null=64T}
 export MODULES=${MODULES-vgem}
 RESULTS=$TOP/build/results
 SELF=$TOP/selftests
@@ -38,13 +38,10 @@ HOST=$SELF/host
 if [ $DEBUG = yes ]; then
 	RESULTS=$RESULTS/debug
 	HOST=$SELF/debug
-	# As many as can be open there before a fence of vgem's is over
-	PARAMS=${PARAMS-$DEVICES max_points=1024}
 	# All is to take less than twenty minutes; who has more time says so.
 	export DEVPOOL_RACE_SECONDS=${DEVPOOL_RACE_SECONDS:-6}
 	export DEVPOOL_TORTURE_SECONDS=${DEVPOOL_TORTURE_SECONDS:-20}
 fi
-PARAMS=${PARAMS-$DEVICES}
 HOST_TIMEOUT=900
 
 wanted()
