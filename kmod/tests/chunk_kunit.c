@@ -962,8 +962,15 @@ static void chunk_kunit_exit(struct kunit *test)
 	supply_salvage(&supply->device.supply.dirty);
 }
 
-/* Its own name for the cache, for devpool.ko may be loaded beside this one. */
-static int chunk_kunit_suite_init(struct kunit_suite *suite)
+/**
+ * devpool_kunit_supply_init - what supplies share
+ *
+ * The cache has a name of its own, for devpool.ko may be loaded beside this one.
+ *
+ * Context: may sleep.
+ * Return: 0 or -ENOMEM.
+ */
+int devpool_kunit_supply_init(void)
 {
 	devpool_chunk_cache = kmem_cache_create("devpool_kunit_chunk",
 						sizeof(struct devpool_chunk), 0,
@@ -978,10 +985,25 @@ static int chunk_kunit_suite_init(struct kunit_suite *suite)
 	return 0;
 }
 
-static void chunk_kunit_suite_exit(struct kunit_suite *suite)
+/**
+ * devpool_kunit_supply_exit - undoes devpool_kunit_supply_init()
+ *
+ * Context: may sleep; there is no supply.
+ */
+void devpool_kunit_supply_exit(void)
 {
 	kthread_destroy_worker(devpool_scrubber);
 	devpool_chunk_cache_exit();
+}
+
+static int chunk_kunit_suite_init(struct kunit_suite *suite)
+{
+	return devpool_kunit_supply_init();
+}
+
+static void chunk_kunit_suite_exit(struct kunit_suite *suite)
+{
+	devpool_kunit_supply_exit();
 }
 
 static struct kunit_case chunk_kunit_cases[] = {

@@ -13,6 +13,8 @@ struct kunit;
 extern unsigned int devpool_kunit_steps;
 
 void devpool_kunit_seed(struct kunit *test, struct rnd_state *rnd, u32 part);
+int devpool_kunit_supply_init(void);
+void devpool_kunit_supply_exit(void);
 
 /* A number below @end, which is not 0. */
 static inline u32 devpool_kunit_below(struct rnd_state *rnd, u32 end)
