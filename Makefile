@@ -10,6 +10,8 @@ all: modules lib tools
 # O, W, C, ARCH, CROSS_COMPILE and LLVM on the command line reach kbuild by
 # themselves.
 modules:
+	@[ -d "$(KDIR)" ] || { echo "no kernel headers in $(KDIR):" \
+		"install them (Debian: linux-headers-$$(uname -r)), or set KDIR" >&2; exit 1; }
 	$(MAKE) -C $(KDIR) M=$(CURDIR) modules
 
 lib:
