@@ -139,7 +139,8 @@ check_spdx()
 	next if $. == 1 && /^#!/;
 	($says) = m{SPDX-License-Identifier: (.*?) *(?:\*/|-->)?$};
 	$want = $ARGV =~ m{^uapi/} ? "GPL-2.0 WITH Linux-syscall-note" :
-		$ARGV =~ m{^(?:lib|tools)/} ? "LGPL-2.1-or-later" : "GPL-2.0-only";
+		$ARGV =~ m{^(?:lib|tools|Documentation/examples)/} ?
+			"LGPL-2.1-or-later" : "GPL-2.0-only";
 	$says //= "no licence";
 	print "$ARGV: the first line names $says, not $want\n" if $says ne $want;
 	close ARGV'

@@ -1,11 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The example of Documentation/userspace-api/porting.rst prints what that page says.
+ * The examples of Documentation/userspace-api print what its pages say.
  */
 #define main mempool_example
+#define check mempool_check
 #include "../lib/examples/mempool.c"
+#undef check
 #undef main
 #undef MIB
+
+#define main share_example
+#include "../Documentation/examples/share.c"
+#undef main
+#undef BYTES
+#undef MIB
+
+#define main dmabuf_example
+#include "../Documentation/examples/dmabuf.c"
+#undef main
+#undef BYTES
 
 #include "library_test.h"
 
@@ -54,6 +67,31 @@ TEST_F(library, mempool_ported)
 		     "pool closed: 6 MiB are live\n"
 		     "its last byte is 1\n"
 		     "tensor freed: 0 MiB resident\n", text);
+	EXPECT_BASE(base, self->info.out_index);
+}
+
+TEST_F(library, pool_shared)
+{
+	struct test_base base = test_base(self->info.out_index);
+	char text[4096];
+
+	if (self->info.out_chunk != 2 * MIB)
+		SKIP(return, "the page is about chunks of 2 MiB");
+	EXPECT_EQ(0, run(share_example, self->node, text, sizeof(text)));
+	EXPECT_STREQ("producer: closed the pool, 6 MiB are live\n"
+		     "consumer: the sum is right\n"
+		     "consumer: closed the pool, 6 MiB went back\n", text);
+	EXPECT_BASE(base, self->info.out_index);
+}
+
+TEST_F(library, block_exported)
+{
+	struct test_base base = test_base(self->info.out_index);
+	char text[4096];
+
+	EXPECT_EQ(0, run(dmabuf_example, self->node, text, sizeof(text)));
+	EXPECT_STREQ("the device is closed\n"
+		     "written by one process, read by another\n", text);
 	EXPECT_BASE(base, self->info.out_index);
 }
 

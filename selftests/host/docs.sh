@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# TAP test of what the documentation shows in C: it compiles, and the program that
-# Documentation/userspace-api/porting.rst ports is built against an installed library
-# and prints what the page says. No device, no module.
+# TAP test of what the documentation shows in C: it compiles, and the programs that
+# Documentation/userspace-api includes are built against an installed library and are
+# tested for what the pages say that they print. No device, no module.
 
 set -u -o pipefail
 . "$(dirname "$0")/../../scripts/lib.sh"
@@ -94,12 +94,13 @@ check_device_page()
 		sed -e 's/\\-/-/g' -e 's/\\e/\\/g' | compile 1
 }
 
+# build_example PAGE FILE
 build_example()
 {
 	# Flags are words.
 	# shellcheck disable=SC2046
-	gcc -Wall -Wextra -Werror -o "$tmp/mempool" "$TOP/lib/examples/mempool.c" \
-		$(flags --cflags --libs) && grep -q 'literalinclude:: .*/lib/examples/mempool.c' "$PAGES/porting.rst"
+	gcc -Wall -Wextra -Werror -o "$tmp/$(basename "$2" .c)" "$TOP/$2" \
+		$(flags --cflags --libs) && grep -q "literalinclude:: .*/${2#Documentation/}$" "$PAGES/$1"
 }
 
 # It has no device: it says so.
@@ -112,21 +113,27 @@ run_example()
 	[ $status = 1 ] && [ "$(cat "$tmp/said")" = "open: No such file or directory" ]
 }
 
-# What the page says that it prints is what the test in the VM wants.
+# What the pages say that it prints is what the test in the VM wants, in this order.
 check_output()
 {
-	sed -n '/^It prints, /,/^[^ ].*[^:]$/p' "$PAGES/porting.rst" | sed -n 's/^    //p' >"$tmp/page"
+	cat "$PAGES"/{porting,devpool}.rst |
+		sed -n '/^It prints, /,/^[^ ].*[^:]$/p' | sed -n 's/^    //p' >"$tmp/page"
 	sed -n 's/^.*"\(.*\)\\n"[^"]*$/\1/p' "$TOP/selftests/example.c" >"$tmp/test"
 	[ -s "$tmp/page" ] && diff "$tmp/page" "$tmp/test"
 }
 
 echo "TAP version 13"
-echo "1..7"
+echo "1..9"
 result "the library is installed" install_library
 result "the examples of the commands compile" check_commands
 result "what calls become compiles" check_porting
 result "the example of devpool(4) compiles" check_device_page
-result "the ported program is built against the installed library" build_example
-result "it says what it lacks" run_example
-result "it is tested for what the page says that it prints" check_output
+result "the ported program is built against the installed library" \
+	build_example porting.rst lib/examples/mempool.c
+result "so is the one that shares a pool" \
+	build_example devpool.rst Documentation/examples/share.c
+result "so is the one that exports a block" \
+	build_example devpool.rst Documentation/examples/dmabuf.c
+result "the ported program says what it lacks" run_example
+result "all are tested for what the pages say that they print" check_output
 [ $failed = 0 ]
