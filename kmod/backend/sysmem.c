@@ -121,7 +121,7 @@ static void *devpool_sysmem_memory(const struct devpool_chunk *chunk,
 static void devpool_sysmem_zero(const struct devpool_chunk *chunk,
 				unsigned int chunk_shift, u64 offset, u64 len)
 {
-	u64 part;
+	u64 part, i;
 
 	for (; len; offset += part, len -= part) {
 		void *memory;
@@ -129,7 +129,11 @@ static void devpool_sysmem_zero(const struct devpool_chunk *chunk,
 		/* No more at a time than what a huge page has. */
 		part = min_t(u64, len, PAGE_SIZE << DEVPOOL_RUN_ORDER);
 		memory = devpool_sysmem_memory(chunk, chunk_shift, offset, &part);
-		memset(memory, 0, part);
+		if (PAGE_ALIGNED(offset | part))
+			for (i = 0; i < part; i += PAGE_SIZE)
+				clear_page(memory + i);
+		else
+			memset(memory, 0, part);
 		cond_resched();
 	}
 }
