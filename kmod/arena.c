@@ -928,6 +928,8 @@ unsigned long devpool_arena_detach(struct devpool_arena *arena, unsigned long ma
 		for (i = devpool_range_piece(block->range, addr); addr < end;
 		     i++, addr += chunk_size) {
 			chunk = xa_store(xa, i, DEVPOOL_PIECE_LEAVING, 0);
+			if (block->zero && arena->keeps_zero)
+				chunk->flags |= DEVPOOL_CHUNK_CLEAN;
 			list_add_tail(&chunk->link, chunks);
 		}
 		block->leaving = pieces;

@@ -142,6 +142,8 @@ struct devpool_range {
  * @no_split: sizes are whole chunks, cached blocks are taken whole and not joined
  * @keeps_memory: memory stays where it is, so that a place is the better the fewer
  *	holes it has, whatever is resident beside them
+ * @keeps_zero: nobody can write to what is cached, so that chunks are clean which are
+ *	taken out of a block that is zero
  * @fit: cached blocks that any stream can have, by size, then address
  * @gaps: vacant blocks with nothing leaving by size, then address
  * @returnable: those of @fit that contain a whole piece, longest cached first
@@ -166,6 +168,7 @@ struct devpool_arena {
 	unsigned int chunk_shift;
 	bool no_split;
 	bool keeps_memory;
+	bool keeps_zero;
 	struct rb_root fit;
 	struct rb_root gaps;
 	struct list_head returnable;

@@ -19,6 +19,8 @@
  *	fences signal, one by one
  *					no use: cached
  *
+ * A heap's buffer is freed by the last close, and is pending until it is zero again.
+ *
  * Whatever the end needs is in one struct, so it allocates nothing. Callbacks run
  * under the locks of other drivers, and only queue.
  */
@@ -31,6 +33,7 @@
 #include <linux/fs.h>
 #include <linux/io.h>
 #include <linux/iosys-map.h>
+#include <linux/kthread.h>
 #include <linux/minmax.h>
 #include <linux/mm.h>
 #include <linux/module.h>
@@ -48,7 +51,7 @@
  * struct devpool_dmabuf - what a block has by being exported
  * @use: the use of the block
  * @pool: its pool, with a reference
- * @owner: the client whose reference on the block goes with the dma-buf; NULL if none's
+ * @heap: the heap whose reference on the block goes with the dma-buf; NULL if none's
  *	does
  * @resv: the reservation object of its dma-bufs
  * @buf: its dma-buf; NULL if it has none; this and the next two under the pool's lock
@@ -58,6 +61,7 @@
  * @fence: drains: the fence that is waited for, with a reference
  * @callback: on @fence
  * @drain: goes on when @fence has signalled
+ * @scrub: of a heap's: zeroes the block when it has drained, and @drain is over
  * @lock: protects all below
  * @attachments: the &struct devpool_attachment of importers
  *
@@ -67,14 +71,17 @@
 struct devpool_dmabuf {
 	struct devpool_use use;
 	struct devpool_pool *pool;
-	struct devpool_client *owner;
+	struct devpool_heap *heap;
 	struct dma_resv resv;
 	struct dma_buf *buf;
 	unsigned int nr_bufs;
 	bool drains;
 	struct dma_fence *fence;
 	struct dma_fence_cb callback;
-	struct work_struct drain;
+	union {
+		struct work_struct drain;
+		struct kthread_work scrub;
+	};
 
 	struct mutex lock;
 	struct list_head attachments;
@@ -123,13 +130,47 @@ static void devpool_dmabuf_signalled(struct dma_fence *fence, struct dma_fence_c
 }
 
 /*
- * Waits for the next fence. If there is none it ends, and with it the use of the
- * block; if there is a dma-buf again its release will see to that.
+ * There is no fence left to wait for. It ends, and with it the use of the block; if
+ * there is a dma-buf again its release will see to that. Lets go of the lock.
  */
-static void devpool_dmabuf_drain(struct devpool_dmabuf *export)
+static void devpool_dmabuf_end(struct devpool_dmabuf *export)
 {
 	struct devpool_pool *pool = export->pool;
-	bool ends;
+	bool ends = !export->nr_bufs;
+
+	export->drains = false;
+	if (ends && devpool_block_end_use(pool, &export->use))
+		trace_devpool_reap(pool, 0, 0, 1);
+	devpool_pool_reaped(pool);
+	devpool_pool_unlock(pool);
+	if (ends) {
+		devpool_dmabuf_free(export);
+		devpool_pool_put(pool);
+	}
+}
+
+static void devpool_dmabuf_scrub(struct kthread_work *work)
+{
+	struct devpool_dmabuf *export = container_of(work, struct devpool_dmabuf, scrub);
+	struct devpool_block *block = export->use.block;
+	struct devpool_heap *heap = export->heap;
+	u64 bytes = block->size;
+	bool zero;
+
+	zero = !devpool_block_clear(block);
+	devpool_pool_lock(export->pool);
+	block->zero = zero;
+	devpool_dmabuf_end(export);
+	devpool_heap_deferred(heap, bytes);
+	/* Module exit waits for the worker. */
+	module_put(THIS_MODULE);
+}
+
+/* Waits for the next fence, if there is one. */
+static void devpool_dmabuf_drain(struct devpool_dmabuf *export)
+{
+	struct devpool_block *block = export->use.block;
+	struct devpool_pool *pool = export->pool;
 
 	for (;;) {
 		devpool_pool_lock(pool);
@@ -145,16 +186,14 @@ static void devpool_dmabuf_drain(struct devpool_dmabuf *export)
 		dma_fence_put(export->fence);
 		cond_resched();
 	}
-	export->drains = false;
-	ends = !export->nr_bufs;
-	if (ends && devpool_block_end_use(pool, &export->use))
-		trace_devpool_reap(pool, 0, 0, 1);
-	devpool_pool_reaped(pool);
-	devpool_pool_unlock(pool);
-	if (ends) {
-		devpool_dmabuf_free(export);
-		devpool_pool_put(pool);
+	/* Not if there was no dma-buf, and who wanted one still has the block. */
+	if (export->heap && block->pending && devpool_heap_defer(export->heap, block->size)) {
+		devpool_pool_unlock(pool);
+		kthread_init_work(&export->scrub, devpool_dmabuf_scrub);
+		kthread_queue_work(devpool_scrubber, &export->scrub);
+		return;
 	}
+	devpool_dmabuf_end(export);
 	/* This code stays: the caller has a file, or module exit waits for it. */
 	module_put(THIS_MODULE);
 }
@@ -188,13 +227,33 @@ static void devpool_dmabuf_drop(struct devpool_dmabuf *export, const struct dma_
 	}
 }
 
+/*
+ * A heap's buffer in which nobody has ever left a fence, and which is zeroed sooner than
+ * a worker is told
+ */
+static bool devpool_dmabuf_return(struct devpool_dmabuf *export)
+{
+	struct devpool_block *block = export->use.block;
+	struct devpool_pool *pool = export->pool;
+
+	if (block->size > DEVPOOL_HEAP_AT_ONCE || rcu_access_pointer(export->resv.fences))
+		return false;
+	devpool_heap_return(export->heap, &export->use, !devpool_block_clear(block));
+	devpool_dmabuf_free(export);
+	devpool_pool_put(pool);
+	return true;
+}
+
 static void devpool_dmabuf_release(struct dma_buf *buf)
 {
 	struct devpool_dmabuf *export = buf->priv;
 
-	/* The use keeps it, now pending. */
-	if (export->owner)
-		devpool_client_free_block(export->owner, export->use.block->addr);
+	if (export->heap) {
+		if (devpool_dmabuf_return(export))
+			return;
+		/* The use keeps it, now pending. */
+		devpool_heap_free(export->heap, export->use.block->addr);
+	}
 	devpool_dmabuf_drop(export, buf);
 }
 
@@ -456,6 +515,9 @@ static struct dma_buf *devpool_dmabuf_make_buf(struct devpool_dmabuf *export, u3
 	}
 	/* All mappings of the device are in one address_space, so that zaps reach them. */
 	buf->file->f_mapping = pool->device->inode->i_mapping;
+	/* Nobody else finds a block that a heap is about to hand out. */
+	if (export->heap)
+		return buf;
 
 	mutex_lock(&pool->lock);
 	other = devpool_dmabuf_get_buf(export);
@@ -532,14 +594,15 @@ int devpool_dmabuf_get(struct devpool_range *range, struct devpool_client *clien
 /**
  * devpool_dmabuf_make - a dma-buf that alone has its block
  * @block: the block, reserved. If this works it is to be published
- * @owner: the client that it is published for: its release frees the block for it
+ * @heap: the heap whose client it is published for: its release frees the block for
+ *	that, and then it is zeroed
  * @mode: access mode, as of open()
  *
  * Context: may sleep, no lock held.
  * Return: the dma-buf, or an ERR_PTR() of -ENFILE or -ENOMEM: then the block is as it
  * was.
  */
-struct dma_buf *devpool_dmabuf_make(struct devpool_block *block, struct devpool_client *owner,
+struct dma_buf *devpool_dmabuf_make(struct devpool_block *block, struct devpool_heap *heap,
 				    u32 mode)
 {
 	struct devpool_pool *pool = block->range->pool;
@@ -548,12 +611,11 @@ struct dma_buf *devpool_dmabuf_make(struct devpool_block *block, struct devpool_
 	export = devpool_dmabuf_alloc(pool);
 	if (!export)
 		return ERR_PTR(-ENOMEM);
-	export->owner = owner;
+	export->heap = heap;
 	export->nr_bufs = 1;
 	devpool_pool_get(pool);
-	mutex_lock(&pool->lock);
+	/* Nobody looks at a reserved block, so this needs no lock. */
 	devpool_block_add_use(block, &export->use);
-	mutex_unlock(&pool->lock);
 	return devpool_dmabuf_make_buf(export, mode);
 }
 

@@ -4,11 +4,15 @@
  *
  * The node answers what those of the kernel's heaps do, with the same errors. Behind it
  * is one client for all who have it open, whose default pool has the buffers: so small
- * ones share chunks, and what is closed is used again. A buffer is a block that only its
- * dma-buf has; whoever had it before, it is zero when it is handed out.
+ * ones share chunks. A buffer is a block that only its dma-buf has; whoever had it
+ * before, it is zero when it is handed out.
  *
- * What the pool caches is no more than the device keeps in stock. Any request that lacks
- * chunks may take it, and trimming the device gives it back.
+ * What is closed is zeroed before it is free, and nobody can write to what is not handed
+ * out: so the pool has cached what is zero, and chunks that it gives back are clean. It
+ * gives back all but one, and the stock is where those are kept that will be wanted
+ * again. Zeroing is left to the worker that does it for the stock, up to as many bytes
+ * as that keeps clean; what is closed beyond that comes into the stock as it is. Whoever
+ * lacks chunks waits for what is being zeroed.
  */
 #include <linux/dma-buf.h>
 #include <linux/err.h>
@@ -18,6 +22,7 @@
 #include <linux/miscdevice.h>
 #include <linux/mm.h>
 #include <linux/module.h>
+#include <linux/pagemap.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 
@@ -31,6 +36,8 @@
  * struct devpool_heap - a device as a dma-heap
  * @misc: the node
  * @client: has the buffers in its default pool
+ * @deferred: bytes of closed buffers that the worker has to zero
+ * @settled: waits for there to be none
  * @name: of @misc
  * @nodename: of @misc
  * @has_node: @misc is registered
@@ -38,6 +45,8 @@
 struct devpool_heap {
 	struct miscdevice misc;
 	struct devpool_client *client;
+	atomic64_t deferred;
+	wait_queue_head_t settled;
 	char name[32];
 	char nodename[48];
 	bool has_node;
@@ -54,15 +63,102 @@ static int devpool_heap_open(struct inode *inode, struct file *file)
 	return nonseekable_open(inode, file);
 }
 
+/**
+ * devpool_heap_free - the last descriptor of a buffer is closed
+ * @heap: the heap
+ * @addr: its address
+ *
+ * Context: may sleep, no lock held. Allocates nothing.
+ */
+void devpool_heap_free(struct devpool_heap *heap, u64 addr)
+{
+	devpool_client_free_block(heap->client, addr);
+}
+
+/**
+ * devpool_heap_return - the same where nothing uses the buffer any more
+ * @heap: the heap
+ * @use: the use of it that its dma-buf was
+ * @zero: it is zero
+ *
+ * Context: may sleep, no lock held. Allocates nothing.
+ */
+void devpool_heap_return(struct devpool_heap *heap, struct devpool_use *use, bool zero)
+{
+	devpool_pool_return(heap->client->home, use, zero);
+	atomic_dec(&heap->client->nr_blocks);
+}
+
+/**
+ * devpool_heap_defer - is zeroing a closed buffer to be left to the worker
+ * @heap: the heap
+ * @bytes: of the buffer
+ *
+ * Context: any.
+ * Return: true if so: then devpool_heap_deferred() follows; false if there is too much.
+ */
+bool devpool_heap_defer(struct devpool_heap *heap, u64 bytes)
+{
+	const struct devpool_device *device = heap->client->device;
+	u64 most = device->supply.clean_target << device->chunk_shift;
+
+	if (atomic64_add_return(bytes, &heap->deferred) <= most)
+		return true;
+	devpool_heap_deferred(heap, bytes);
+	return false;
+}
+
+/**
+ * devpool_heap_deferred - the worker is done with a closed buffer
+ * @heap: the heap
+ * @bytes: of the buffer, which is cached or back in the stock
+ *
+ * Context: any.
+ */
+void devpool_heap_deferred(struct devpool_heap *heap, u64 bytes)
+{
+	if (!atomic64_sub_return(bytes, &heap->deferred))
+		wake_up_all(&heap->settled);
+}
+
+/**
+ * devpool_heap_settle - waits for buffers that are being zeroed
+ * @device: the device
+ *
+ * Context: may sleep, no lock held.
+ * Return: true if there were any, so that there is more free than before.
+ */
+bool devpool_heap_settle(struct devpool_device *device)
+{
+	struct devpool_heap *heap = device->heap;
+
+	return heap && atomic64_read(&heap->deferred) &&
+	       !wait_event_killable(heap->settled, !atomic64_read(&heap->deferred));
+}
+
 /* What a heap answers where there is not enough, whatever the reason */
 static int devpool_heap_errno(int err)
 {
 	return err == -ENOSPC || err == -EDQUOT || err == -EAGAIN ? -ENOMEM : err;
 }
 
-/* A buffer as a dma-buf, which alone has it. */
-static struct dma_buf *devpool_heap_alloc(struct devpool_client *client, u64 len, u32 mode)
+/*
+ * Where the stock has not enough that is clean, what is being zeroed by now is what will
+ * be so first.
+ */
+static void devpool_heap_prepare(struct devpool_device *device, u64 bytes)
 {
+	/* A hint: another one may be faster. */
+	u64 clean = data_race(device->supply.nr_clean) << device->chunk_shift;
+
+	if (bytes > DEVPOOL_HEAP_AT_ONCE && bytes > clean)
+		devpool_heap_settle(device);
+}
+
+/* A buffer as a dma-buf, which alone has it. */
+static struct dma_buf *devpool_heap_alloc(struct devpool_heap *heap, u64 len, u32 mode)
+{
+	struct devpool_client *client = heap->client;
 	struct devpool_member *member = client->home;
 	struct devpool_request request = {
 		.size = PAGE_ALIGN(len),
@@ -79,13 +175,14 @@ static struct dma_buf *devpool_heap_alloc(struct devpool_client *client, u64 len
 		return ERR_PTR(devpool_pool_refuse(member->pool, request.size, -ENOMEM));
 	if (!atomic_add_unless(&client->nr_blocks, 1, devpool_max_blocks))
 		return ERR_PTR(devpool_pool_refuse(member->pool, request.size, -ENOMEM));
+	devpool_heap_prepare(client->device, request.size);
 	err = devpool_pool_reserve(member, &request, &block);
 	if (err)
 		goto uncount;
 	err = devpool_pool_zero(member->pool, block);
 	if (err)
 		goto unreserve;
-	buf = devpool_dmabuf_make(block, client, mode);
+	buf = devpool_dmabuf_make(block, heap, mode);
 	if (IS_ERR(buf)) {
 		err = PTR_ERR(buf);
 		goto unreserve;
@@ -104,11 +201,12 @@ uncount:
 
 /*
  * As the kernel's heaps do it, the caller's struct may be shorter or longer than ours:
- * what is missing is 0, and what is more is left alone.
+ * what is missing is 0, and what is more has to be there, and is left alone.
  */
 static long devpool_heap_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 {
 	size_t size = min_t(size_t, _IOC_SIZE(cmd), sizeof(struct dma_heap_allocation_data));
+	size_t rest = _IOC_SIZE(cmd) - size;
 	struct devpool_heap *heap = file->private_data;
 	struct dma_heap_allocation_data data = {};
 	void __user *user = (void __user *)arg;
@@ -117,7 +215,8 @@ static long devpool_heap_ioctl(struct file *file, unsigned int cmd, unsigned lon
 
 	if (_IOC_NR(cmd) != _IOC_NR(DMA_HEAP_IOCTL_ALLOC))
 		return -EINVAL;
-	if (cmd & IOC_IN && copy_from_user(&data, user, size))
+	if (cmd & IOC_IN && (copy_from_user(&data, user, size) ||
+			     (rest && fault_in_readable(user + size, rest))))
 		return -EFAULT;
 	if (data.fd || data.fd_flags & ~DMA_HEAP_VALID_FD_FLAGS ||
 	    data.heap_flags & ~DMA_HEAP_VALID_HEAP_FLAGS)
@@ -125,7 +224,7 @@ static long devpool_heap_ioctl(struct file *file, unsigned int cmd, unsigned lon
 	fd = get_unused_fd_flags(data.fd_flags & O_CLOEXEC);
 	if (fd < 0)
 		return fd;
-	buf = devpool_heap_alloc(heap->client, data.len, data.fd_flags & O_ACCMODE);
+	buf = devpool_heap_alloc(heap, data.len, data.fd_flags & O_ACCMODE);
 	if (IS_ERR(buf)) {
 		err = PTR_ERR(buf);
 		goto put_fd;
@@ -161,8 +260,9 @@ static const struct file_operations devpool_heap_fops = {
  */
 int devpool_heap_make(struct devpool_device *device)
 {
-	u64 keep = device->supply.clean_target << device->chunk_shift;
 	struct devpool_heap *heap;
+	struct devpool_pool *pool;
+	unsigned int i;
 
 	if (!device->backend->pfn)
 		return 0;
@@ -176,7 +276,12 @@ int devpool_heap_make(struct devpool_device *device)
 		kfree(heap);
 		return err;
 	}
-	devpool_pool_set_attr(heap->client->home->pool, DEVPOOL_ATTR_RELEASE_THRESHOLD, keep);
+	init_waitqueue_head(&heap->settled);
+	pool = heap->client->home->pool;
+	for (i = 0; i < ARRAY_SIZE(pool->arenas); i++)
+		pool->arenas[i].keeps_zero = true;
+	/* So that one small buffer at a time takes no chunk each time */
+	devpool_pool_set_attr(pool, DEVPOOL_ATTR_RELEASE_THRESHOLD, devpool_chunk_size(device));
 	snprintf(heap->name, sizeof(heap->name), "%s", dev_name(&device->dev));
 	snprintf(heap->nodename, sizeof(heap->nodename), "dma_heap/%s", heap->name);
 	heap->misc = (struct miscdevice){
@@ -283,6 +388,7 @@ u64 devpool_heap_held(struct devpool_device *device)
  */
 void devpool_heap_trim(struct devpool_device *device)
 {
+	devpool_heap_settle(device);
 	if (device->heap)
 		devpool_pool_empty(device->heap->client->home->pool, DEVPOOL_EMPTY_TRIM, 0, 0,
 				   NULL);

@@ -143,10 +143,10 @@ static u64 devpool_lane_next(struct devpool_lane *lane)
 
 /**
  * devpool_block_add_use - a block is used by something that is no stream
- * @block: the block, live
+ * @block: the block, live or reserved
  * @use: the use, its @lane NULL; the caller's again after devpool_block_end_use()
  *
- * Context: under the lock of its pool.
+ * Context: under the lock of its pool, but for a reserved block.
  */
 void devpool_block_add_use(struct devpool_block *block, struct devpool_use *use)
 {

@@ -751,7 +751,7 @@ static int devpool_gather(struct devpool_pool *pool, struct devpool_client *clie
 		/* What the heap has is nobody's, and counts against no limit of theirs. */
 		if (reserved && more < missing)
 			more += devpool_heap_reclaim(device, pool, missing - more, &taken);
-		if (!more)
+		if (!more && (!reserved || !devpool_heap_settle(device)))
 			break;
 		got += more;
 	}
@@ -800,6 +800,9 @@ static struct devpool_block *devpool_pool_fill(struct devpool_pool *pool,
 	lockdep_assert_held(&pool->lock);
 	list_for_each_entry_safe(chunk, next, chunks, link) {
 		list_del_init(&chunk->link);
+		/* What the pool had itself mostly is as it was written. */
+		if (!(chunk->flags & DEVPOOL_CHUNK_CLEAN))
+			place->block->zero = false;
 		chunk->flags &= ~DEVPOOL_CHUNK_CLEAN;
 		devpool_arena_fill(range, addr, chunk);
 		addr += devpool_chunk_size(pool->device);
@@ -866,9 +869,6 @@ static int devpool_pool_grow(struct devpool_pool *pool, struct devpool_client *c
 	}
 	pool->nr_reserved -= grown;
 	devpool_pool_move(pool, DEVPOOL_ACCOUNT_RESERVED, DEVPOOL_ACCOUNT_RESIDENT, grown);
-	/* What the pool had itself is as it was written. */
-	if (moved || spares)
-		place->block->zero = false;
 	*out = devpool_pool_fill(pool, arena, place, &chunks);
 
 	tally->recycles += moved;
@@ -1275,22 +1275,22 @@ void devpool_pool_unreserve(struct devpool_member *member,
 }
 
 /**
- * devpool_pool_zero - makes sure that a reserved block is zero
- * @pool: the pool
- * @block: the block, not published
+ * devpool_block_clear - writes zero over a block
+ * @block: the block, which nobody else looks at
  *
  * Context: may sleep, no lock held.
  * Return: 0, or -EINTR if the caller is dying.
  */
-int devpool_pool_zero(struct devpool_pool *pool, struct devpool_block *block)
+int devpool_block_clear(const struct devpool_block *block)
 {
-	const struct devpool_backend *backend = pool->device->backend;
-	unsigned int shift = pool->device->chunk_shift;
+	const struct devpool_device *device = block->range->pool->device;
+	const struct devpool_backend *backend = device->backend;
 	u64 addr = block->addr, end = devpool_block_end(block);
-	u64 chunk_size = devpool_chunk_size(pool->device);
+	u64 chunk_size = devpool_chunk_size(device);
+	unsigned int shift = device->chunk_shift;
 
 	/* The pieces of a block that somebody has stay, so this needs no lock. */
-	while (!block->zero && addr < end) {
+	while (addr < end) {
 		u64 next = min(ALIGN_DOWN(addr, chunk_size) + chunk_size, end);
 
 		if (fatal_signal_pending(current))
@@ -1300,18 +1300,36 @@ int devpool_pool_zero(struct devpool_pool *pool, struct devpool_block *block)
 		addr = next;
 		cond_resched();
 	}
-	if (!block->zero) {
-		mutex_lock(&pool->lock);
-		block->zero = true;
-		pool->tally.zeroed_bytes += block->size;
-		mutex_unlock(&pool->lock);
-	}
 	return 0;
 }
 
-/* What the last FREE does to a live block, its first owner's. */
+/**
+ * devpool_pool_zero - makes sure that a reserved block is zero
+ * @pool: the pool
+ * @block: the block, not published
+ *
+ * Context: may sleep, no lock held.
+ * Return: 0, or -EINTR if the caller is dying.
+ */
+int devpool_pool_zero(struct devpool_pool *pool, struct devpool_block *block)
+{
+	int err;
+
+	if (block->zero)
+		return 0;
+	err = devpool_block_clear(block);
+	if (err)
+		return err;
+	mutex_lock(&pool->lock);
+	block->zero = true;
+	pool->tally.zeroed_bytes += block->size;
+	mutex_unlock(&pool->lock);
+	return 0;
+}
+
+/* What the last FREE does to a live block, its first owner's; is it zero? */
 static void devpool_pool_free_block(struct devpool_member *member,
-				    struct devpool_block *block)
+				    struct devpool_block *block, bool zero)
 {
 	struct devpool_pool *pool = member->pool;
 	struct devpool_tally *tally = &pool->tally;
@@ -1322,7 +1340,7 @@ static void devpool_pool_free_block(struct devpool_member *member,
 	devpool_counter_sub(&tally->requested, block->requested);
 	devpool_counter_sub(&tally->blocks, 1);
 	trace_devpool_free(pool, block);
-	block->zero = false;
+	block->zero = zero;
 	hlist_del(&block->node);
 	if (unlikely(block->guards))
 		point = devpool_block_last_open(block);
@@ -1453,7 +1471,7 @@ int devpool_pool_free(struct devpool_range *range, struct devpool_client *client
 	} else if (unlikely(block->holds)) {
 		devpool_pool_drop_hold(owner, block, NULL);
 	} else {
-		devpool_pool_free_block(owner, block);
+		devpool_pool_free_block(owner, block, false);
 	}
 	devpool_pool_unlock(pool);
 	return 0;
@@ -1461,6 +1479,24 @@ int devpool_pool_free(struct devpool_range *range, struct devpool_client *client
 unlock:
 	mutex_unlock(&pool->lock);
 	return -ENOENT;
+}
+
+/**
+ * devpool_pool_return - a block goes back of which nobody else has ever known
+ * @member: whose it is
+ * @use: its only use, the caller's again
+ * @zero: it is zero
+ *
+ * Context: may sleep, no lock held. Allocates nothing.
+ */
+void devpool_pool_return(struct devpool_member *member, struct devpool_use *use, bool zero)
+{
+	struct devpool_pool *pool = member->pool;
+
+	devpool_pool_lock(pool);
+	devpool_block_end_use(pool, use);
+	devpool_pool_free_block(member, use->block, zero);
+	devpool_pool_unlock(pool);
 }
 
 /**
@@ -1576,7 +1612,7 @@ void devpool_member_close(struct devpool_member *member)
 		if (block && block->holds)
 			devpool_pool_drop_hold(member, block, NULL);
 		else if (block)
-			devpool_pool_free_block(member, block);
+			devpool_pool_free_block(member, block, false);
 		else if (hold)
 			devpool_pool_drop_hold(member, hold->block, hold);
 		else

@@ -55,6 +55,7 @@
 #include "devpool_backend.h"
 #include "stream.h"
 
+struct devpool_heap;
 struct dma_buf;
 
 /*
@@ -68,6 +69,12 @@ struct dma_buf;
 #define DEVPOOL_SMALL_GRANULE 512ULL
 #define DEVPOOL_NR_ARENAS 2
 #define DEVPOOL_CHUNK_MAX (1ULL << 30)
+
+/*
+ * A heap's buffers up to this size, in bytes, are zeroed by who closes them: larger ones
+ * take longer than it takes to tell a worker.
+ */
+#define DEVPOOL_HEAP_AT_ONCE (64ULL << 10)
 
 /*
  * Addresses. Low ones can be mapped by 32-bit callers, whose mmap2() takes 32
@@ -696,6 +703,8 @@ int devpool_pool_reserve(struct devpool_member *member,
 			 struct devpool_block **out);
 void devpool_pool_unreserve(struct devpool_member *member,
 			    struct devpool_block *block);
+void devpool_pool_return(struct devpool_member *member, struct devpool_use *use, bool zero);
+int devpool_block_clear(const struct devpool_block *block);
 int devpool_pool_zero(struct devpool_pool *pool, struct devpool_block *block);
 int devpool_pool_free(struct devpool_range *range, struct devpool_client *client,
 		      u64 addr);
@@ -830,7 +839,7 @@ int devpool_mmap_range(struct devpool_range *range, struct vm_area_struct *vma);
 /* dmabuf.c */
 int devpool_dmabuf_get(struct devpool_range *range, struct devpool_client *client, u64 addr,
 		       u32 mode, struct dma_buf **out);
-struct dma_buf *devpool_dmabuf_make(struct devpool_block *block, struct devpool_client *owner,
+struct dma_buf *devpool_dmabuf_make(struct devpool_block *block, struct devpool_heap *heap,
 				    u32 mode);
 
 /* heap.c */
@@ -841,6 +850,11 @@ void devpool_heap_remove(struct devpool_device *device);
 u64 devpool_heap_reclaim(struct devpool_device *device, const struct devpool_pool *requester,
 			 u64 nr, struct list_head *chunks);
 u64 devpool_heap_held(struct devpool_device *device);
+void devpool_heap_free(struct devpool_heap *heap, u64 addr);
+void devpool_heap_return(struct devpool_heap *heap, struct devpool_use *use, bool zero);
+bool devpool_heap_defer(struct devpool_heap *heap, u64 bytes);
+void devpool_heap_deferred(struct devpool_heap *heap, u64 bytes);
+bool devpool_heap_settle(struct devpool_device *device);
 void devpool_heap_trim(struct devpool_device *device);
 
 /* snapshot.c */

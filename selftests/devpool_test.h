@@ -35,6 +35,7 @@
 
 #include <linux/capability.h>
 #include <linux/devpool.h>
+#include <linux/dma-heap.h>
 
 /* How many times longer things may take here: debug kernels are slow. */
 static inline unsigned int test_slow(void)
@@ -106,6 +107,39 @@ static inline long long devpool_sysfs(int index, const char *name)
 	n = fscanf(f, "%lld", &value);
 	fclose(f);
 	return n == 1 ? value : -1;
+}
+
+/* What the device's heap and its stock keep goes back. */
+static inline int test_trim(int index)
+{
+	char path[64];
+	int fd, ret;
+
+	snprintf(path, sizeof(path), "/sys/class/devpool/devpool%d/trim", index);
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	ret = write(fd, "0", 1);
+	close(fd);
+	return ret == 1 ? 0 : -EIO;
+}
+
+/* The device as a dma-heap */
+static inline int test_open_heap(int index)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/dev/dma_heap/devpool%d", index);
+	return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+/* A buffer of a heap, or -errno */
+static inline int test_heap_alloc_raw(int heap, __u64 len)
+{
+	struct dma_heap_allocation_data data = {
+		.len = len,
+		.fd_flags = O_RDWR | O_CLOEXEC,
+	};
+
+	return ioctl(heap, DMA_HEAP_IOCTL_ALLOC, &data) ? -errno : (int)data.fd;
 }
 
 /* A line of /proc/meminfo, in bytes; below 0 if there is none */

@@ -2,7 +2,6 @@
 /*
  * Devices as dma-heaps, as programs use them that were written for the kernel's own.
  */
-#include <linux/dma-heap.h>
 #include <sys/resource.h>
 
 #include "fence_test.h"
@@ -24,27 +23,9 @@ FIXTURE_VARIANT(heap)
 FIXTURE_VARIANT_ADD(heap, sysmem) { .kind = TEST_SYSMEM };
 FIXTURE_VARIANT_ADD(heap, small) { .kind = TEST_SMALL };
 
-static int open_heap(const char *name, int index)
+static int open_system_heap(void)
 {
-	char path[64];
-
-	snprintf(path, sizeof(path), "/dev/dma_heap/%s", name);
-	if (index >= 0)
-		snprintf(path, sizeof(path), "/dev/dma_heap/devpool%d", index);
-	return open(path, O_RDONLY | O_CLOEXEC);
-}
-
-/* What heap and stock keep goes back. */
-static int trim(int index)
-{
-	char path[64];
-	int fd, ret;
-
-	snprintf(path, sizeof(path), "/sys/class/devpool/devpool%d/trim", index);
-	fd = open(path, O_WRONLY | O_CLOEXEC);
-	ret = write(fd, "0", 1);
-	close(fd);
-	return ret == 1 ? 0 : -EIO;
+	return open("/dev/dma_heap/system", O_RDONLY | O_CLOEXEC);
 }
 
 #define USED() ((__u64)devpool_sysfs(self->index, "used"))
@@ -52,10 +33,10 @@ static int trim(int index)
 FIXTURE_SETUP(heap)
 {
 	test_setup(self, variant->kind);
-	ASSERT_EQ(0, trim(self->index));
+	ASSERT_EQ(0, test_trim(self->index));
 	ASSERT_EQ(0, USED());
 	self->base.used = 0;
-	self->heap = open_heap("", self->index);
+	self->heap = test_open_heap(self->index);
 	ASSERT_LE(0, self->heap)
 		TH_LOG("no heap of device %d: %s", self->index, strerror(errno));
 }
@@ -64,7 +45,7 @@ FIXTURE_TEARDOWN(heap)
 {
 	close(self->heap);
 	close(self->fd);
-	EXPECT_EQ(0, trim(self->index));
+	EXPECT_EQ(0, test_trim(self->index));
 	EXPECT_SOON(!USED());
 	EXPECT_BASE(self->base, self->index);
 }
@@ -113,7 +94,7 @@ static const struct {
 
 TEST_F(heap, errors_are_those_of_the_kernels_heaps)
 {
-	int theirs = open_heap("system", -1);
+	int theirs = open_system_heap();
 	struct dma_heap_allocation_data data = { .len = TEST_PAGE };
 	unsigned int i;
 
@@ -144,6 +125,7 @@ TEST_F(heap, what_is_too_much)
 	int bufs[4096];
 	int nr = 0;
 
+	/* The kernel's heap is not asked: it takes all that there is before it says so. */
 	EXPECT_EQ(-ENOMEM, heap_alloc_raw(self->heap, bytes + TEST_PAGE, O_RDWR, 0, 0));
 	EXPECT_EQ(-ENOMEM, heap_alloc_raw(self->heap, 1ULL << 62, O_RDWR, 0, 0));
 	EXPECT_EQ(0, USED());
@@ -181,6 +163,34 @@ TEST_F(heap, structs_of_other_sizes)
 	close(shorter.fd);
 }
 
+/* A longer struct has to be there as a whole, as for the kernel's heaps. */
+TEST_F(heap, the_end_of_a_struct_is_missing)
+{
+	struct longer {
+		struct dma_heap_allocation_data data;
+		__u64 more;
+	} *longer;
+	int theirs = open_system_heap();
+	char *p;
+
+	p = mmap(NULL, 2 * TEST_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, p);
+	ASSERT_EQ(0, munmap(p + TEST_PAGE, TEST_PAGE));
+	longer = (void *)(p + TEST_PAGE - sizeof(longer->data));
+	longer->data = (struct dma_heap_allocation_data){ .len = TEST_PAGE, .fd_flags = O_RDWR };
+	EXPECT_EQ(-1, ioctl(self->heap, _IOWR('H', 0, struct longer), longer));
+	EXPECT_EQ(EFAULT, errno);
+	if (theirs >= 0) {
+		EXPECT_EQ(-1, ioctl(theirs, _IOWR('H', 0, struct longer), longer));
+		EXPECT_EQ(EFAULT, errno);
+		close(theirs);
+	}
+	EXPECT_EQ(0, USED());
+	ASSERT_EQ(0, ioctl(self->heap, DMA_HEAP_IOCTL_ALLOC, &longer->data));
+	close(longer->data.fd);
+	munmap(p, TEST_PAGE);
+}
+
 /* There is no room for the answer: there is no buffer and no descriptor. */
 TEST_F(heap, the_struct_is_read_only)
 {
@@ -198,7 +208,7 @@ TEST_F(heap, the_struct_is_read_only)
 	after = dup(self->fd);
 	close(after);
 	EXPECT_EQ(before, after);
-	EXPECT_EQ(0, trim(self->index));
+	EXPECT_EQ(0, test_trim(self->index));
 	EXPECT_EQ(0, USED());
 	munmap(data, TEST_PAGE);
 }
@@ -276,29 +286,78 @@ TEST_F(heap, a_buffer_outlives_its_heap_file)
 	test_fill(p, 3 * MIB, 2);
 	close(self->heap);
 	close(buf);
-	EXPECT_EQ(0, trim(self->index));
+	EXPECT_EQ(0, test_trim(self->index));
 	EXPECT_LE(3 * MIB, USED());
 	EXPECT_EQ(-1, test_differs(p, 3 * MIB, 2));
 	munmap(p, 3 * MIB);
-	self->heap = open_heap("", self->index);
-	EXPECT_EQ(0, trim(self->index));
+	self->heap = test_open_heap(self->index);
+	EXPECT_EQ(0, test_trim(self->index));
 	EXPECT_EQ(0, USED());
 }
 
-/* What is kept is no more than the stock keeps, a sixteenth and at most 64 MiB. */
+/* What is kept is one chunk; the stock has what will be wanted again. */
 TEST_F(heap, the_cache_is_bounded)
 {
-	__u64 most = self->info.out_bytes / 16;
 	int bufs[8];
 	int i;
 
-	most = most < 64 * MIB ? most : 64 * MIB;
 	for (i = 0; i < 8; i++)
 		bufs[i] = HEAP_ALLOC(self->info.out_bytes / 16);
 	for (i = 0; i < 8; i++)
 		close(bufs[i]);
-	EXPECT_GE(most, USED());
-	EXPECT_LT(0, USED());
+	EXPECT_SOON(USED() <= self->info.out_chunk);
+	bufs[0] = HEAP_ALLOC(TEST_PAGE);
+	close(bufs[0]);
+	EXPECT_EQ(self->info.out_chunk, USED());
+}
+
+static __u64 zeroed_bytes(int fd)
+{
+	struct devpool_stats stats;
+
+	if (devpool_stats_flags_raw(fd, DEVPOOL_STATS_DEVICE, &stats))
+		return POISON;
+	return stats.out_zeroed_bytes;
+}
+
+/* Not while somebody waits for the buffer, if there was time before */
+TEST_F(heap, buffers_are_zeroed_when_they_are_closed)
+{
+	__u64 before = zeroed_bytes(self->fd);
+	unsigned int i;
+	char *p;
+	int buf;
+
+	for (i = 0; i < 3 * NR_SIZES; i++) {
+		__u64 size = sizes[i / 3];
+
+		buf = HEAP_ALLOC(size);
+		p = test_map(buf, 0, size);
+		EXPECT_EQ(-1, test_not_zero(p, size));
+		test_fill(p, size, i + 1);
+		munmap(p, size);
+		close(buf);
+		EXPECT_SOON(USED() <= self->info.out_chunk);
+		test_settled_stock(self->index);
+	}
+	EXPECT_EQ(before, zeroed_bytes(self->fd));
+}
+
+/* Memory that is being zeroed is not missing. */
+TEST_F(heap, a_client_waits_for_what_is_being_zeroed)
+{
+	__u64 part = self->info.out_bytes / 32, bytes = self->info.out_bytes, addr;
+	int bufs[32];
+	int i;
+
+	for (i = 0; i < 32; i++)
+		bufs[i] = HEAP_ALLOC(part);
+	test_err_alloc(ENOSPC, self->fd, default_pool, 4 * MIB);
+	for (i = 0; i < 32; i++)
+		close(bufs[i]);
+	addr = test_alloc(self->fd, default_pool, bytes);
+	test_free(self->fd, addr);
+	test_empty_cache(self->fd, default_pool, 0, 0);
 }
 
 /* Nobody is refused what the heap only keeps. */
@@ -320,18 +379,22 @@ TEST_F(heap, a_client_gets_what_the_heap_has_cached)
 TEST_F(heap, a_fence_keeps_a_buffer)
 {
 	struct test_fences fences = { .file = test_open_vgem() };
-	int buf = HEAP_ALLOC(4 * MIB);
+	const __u64 sizes[] = { TEST_PAGE, 4 * MIB };
 	__u32 handle, fence = 0;
+	int buf, i;
 
 	ASSERT_LE(0, fences.file);
-	handle = test_import(fences.file, buf);
-	ASSERT_EQ(0, test_import_fence_raw(fences.file, handle, &fence));
-	EXPECT_EQ(0, test_import_end_raw(fences.file, handle));
-	close(buf);
-	EXPECT_EQ(0, trim(self->index));
-	EXPECT_EQ(4 * MIB, USED());
-	test_fence_signal(&fences, fence);
-	EXPECT_SOON(!trim(self->index) && !USED());
+	for (i = 0; i < 2; i++) {
+		buf = HEAP_ALLOC(sizes[i]);
+		handle = test_import(fences.file, buf);
+		ASSERT_EQ(0, test_import_fence_raw(fences.file, handle, &fence));
+		EXPECT_EQ(0, test_import_end_raw(fences.file, handle));
+		close(buf);
+		EXPECT_EQ(0, test_trim(self->index));
+		EXPECT_EQ(round_to(sizes[i], self->info.out_chunk), USED());
+		test_fence_signal(&fences, fence);
+		EXPECT_SOON(!test_trim(self->index) && !USED());
+	}
 	close(fences.file);
 }
 
@@ -381,7 +444,7 @@ TEST(a_device_without_memory_has_no_heap)
 	int null = devpool_find("null", false);
 
 	ASSERT_LE(0, null);
-	EXPECT_EQ(-1, open_heap("", null));
+	EXPECT_EQ(-1, test_open_heap(null));
 	EXPECT_EQ(ENOENT, errno);
 }
 

@@ -2099,6 +2099,33 @@ static void arena_longest_cached_first(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, plain->arena.nr_returnable);
 }
 
+/* Of an arena that nobody writes to what is zero comes out clean, and nothing else. */
+static void arena_zero_comes_out_clean(struct kunit *test)
+{
+	static const bool zero[] = { true, false, true };
+	struct plain *plain = plain_make(test, 32);
+	struct devpool_block *blocks[ARRAY_SIZE(zero)];
+	unsigned int keeps, i;
+
+	for (keeps = 0; keeps < 2; keeps++) {
+		plain->arena.keeps_zero = keeps;
+		plain->nr_chunks = 0;
+		memset(plain->chunks, 0, sizeof(plain->chunks));
+		for (i = 0; i < ARRAY_SIZE(zero); i++) {
+			blocks[i] = plain_alloc(plain, PLAIN_CHUNK);
+			plain_alloc(plain, PLAIN_CHUNK);
+		}
+		for (i = 0; i < ARRAY_SIZE(zero); i++) {
+			blocks[i]->zero = zero[i];
+			devpool_arena_free(&plain->arena, blocks[i], 0);
+		}
+		plain_flush(plain, ARRAY_SIZE(zero));
+		for (i = 0; i < ARRAY_SIZE(zero); i++)
+			KUNIT_EXPECT_EQ(test, keeps && zero[i],
+					plain->chunks[2 * i].flags & DEVPOOL_CHUNK_CLEAN);
+	}
+}
+
 /* Beyond what the search looks at, it takes what is certain. */
 static void arena_bounded_fit(struct kunit *test)
 {
@@ -2198,6 +2225,7 @@ static struct kunit_case arena_kunit_cases[] = {
 	KUNIT_CASE(arena_whole_blocks),
 	KUNIT_CASE(arena_lowest_of_equals),
 	KUNIT_CASE(arena_longest_cached_first),
+	KUNIT_CASE(arena_zero_comes_out_clean),
 	KUNIT_CASE(arena_bounded_fit),
 	KUNIT_CASE(arena_many_gaps),
 	KUNIT_CASE(arena_surplus_keeps),

@@ -198,6 +198,11 @@ u64 devpool_heap_reclaim(struct devpool_device *device, const struct devpool_poo
 	return 0;
 }
 
+bool devpool_heap_settle(struct devpool_device *device)
+{
+	return false;
+}
+
 /*
  * The client
  */
