@@ -8,7 +8,7 @@
 #
 #	KERNELS		6.12
 #	TESTS		only these benchmarks: unit hit memory live close contract
-#			streams touch whole traces scale; scale is what is timed
+#			streams touch share whole heap traces scale; scale is what is timed
 #	TRACES		a folder with traces to add to those in selftests/traces
 #
 # The table, the figures and their plots are kept in build/bench, as SERIES.txt,
@@ -18,7 +18,7 @@
 set -eu -o pipefail
 . "$(dirname "$0")/../../scripts/lib.sh"
 
-COUNTED=(unit hit memory live close contract streams touch whole traces)
+COUNTED=(unit hit memory live close contract streams touch share whole heap traces)
 TIMED=(scale)
 
 export KERNELS=${KERNELS:-6.12}
