@@ -10,7 +10,8 @@
 #	TESTS		only these, by name: programs, scripts, host tests
 #	ARGS		for the test programs, e.g. '-t NAME'
 #	PARAMS		the module's parameters
-#	MODULES		modules of the stock kernel to load first; vgem, for its fences
+#	MODULES		modules of the stock kernel to load first; vgem, for its fences, and
+#			vivid, which captures into dma-bufs
 #	TRACES		a folder with traces to add to those in selftests/traces
 #	NO_SKIP=yes	a skipped test has failed
 #
@@ -31,7 +32,12 @@ fi
 export KERNELS
 # Two devices of memory, one of them small enough to fill up, and one of none.
 PARAMS=${PARAMS-sysmem=256M,64M null=64T}
-export MODULES=${MODULES-vgem}
+# Drivers that import: vgem has fences too, and vivid is of the stock kernels.
+if [ $DEBUG = yes ]; then
+	export MODULES=${MODULES-vgem}
+else
+	export MODULES=${MODULES-vgem vivid}
+fi
 RESULTS=$TOP/build/results
 SELF=$TOP/selftests
 HOST=$SELF/host
