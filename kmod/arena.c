@@ -969,30 +969,6 @@ void devpool_arena_detached(struct devpool_arena *arena, struct list_head *chunk
 }
 
 /**
- * devpool_range_find - the block that an address is in
- * @range: the range
- * @addr: an address in it
- *
- * Return: the block.
- */
-struct devpool_block *devpool_range_find(struct devpool_range *range, u64 addr)
-{
-	struct rb_node *node = range->blocks.rb_node;
-
-	while (node) {
-		struct devpool_block *block = by_addr(node);
-
-		if (addr < block->addr)
-			node = node->rb_left;
-		else if (addr >= devpool_block_end(block))
-			node = node->rb_right;
-		else
-			return block;
-	}
-	return NULL;
-}
-
-/**
  * devpool_range_next - the block of a range that comes next
  * @block: a block
  *

@@ -265,7 +265,6 @@ unsigned long devpool_arena_detach(struct devpool_arena *arena, unsigned long ma
 				   struct list_head *chunks);
 void devpool_arena_detached(struct devpool_arena *arena, struct list_head *chunks);
 
-struct devpool_block *devpool_range_find(struct devpool_range *range, u64 addr);
 struct devpool_block *devpool_range_next(const struct devpool_block *block);
 struct devpool_chunk *devpool_range_chunk(struct devpool_range *range, u64 addr);
 
@@ -286,6 +285,30 @@ static inline struct devpool_block *devpool_arena_surplus(struct devpool_arena *
 	if (likely(arena->nr_stock <= DEVPOOL_STOCK_KEPT))
 		return NULL;
 	return devpool_arena_take_surplus(arena);
+}
+
+/**
+ * devpool_range_find - the block that an address is in
+ * @range: the range
+ * @addr: an address in it
+ *
+ * Return: the block.
+ */
+static inline struct devpool_block *devpool_range_find(struct devpool_range *range, u64 addr)
+{
+	struct rb_node *node = range->blocks.rb_node;
+
+	while (node) {
+		struct devpool_block *block = rb_entry(node, struct devpool_block, by_addr);
+
+		if (addr < block->addr)
+			node = node->rb_left;
+		else if (addr >= devpool_block_end(block))
+			node = node->rb_right;
+		else
+			return block;
+	}
+	return NULL;
 }
 
 #endif

@@ -293,15 +293,12 @@ bool devpool_client_knows(struct devpool_client *client,
 	return knows;
 }
 
-/**
- * devpool_client_get_range - finds the range that an address is in
- * @client: a client of the device; the range need not be of a pool that it knows
- * @addr: any number
- *
- * Context: process; does not sleep.
- * Return: the range, with a reference on its pool, or NULL.
+/*
+ * The range that an address is in, with a reference on its pool. The pool of which the
+ * client got a block last is looked at first, without the device's table.
  */
-struct devpool_range *devpool_client_get_range(struct devpool_client *client, u64 addr)
+static __always_inline struct devpool_range *
+devpool_client_find_range(struct devpool_client *client, u64 addr)
 {
 	struct devpool_range *range = NULL;
 	struct devpool_member *recent;
@@ -320,6 +317,19 @@ struct devpool_range *devpool_client_get_range(struct devpool_client *client, u6
 		range = NULL;
 	rcu_read_unlock();
 	return range;
+}
+
+/**
+ * devpool_client_get_range - finds the range that an address is in
+ * @client: a client of the device; the range need not be of a pool that it knows
+ * @addr: any number
+ *
+ * Context: process; does not sleep.
+ * Return: the range, with a reference on its pool, or NULL.
+ */
+struct devpool_range *devpool_client_get_range(struct devpool_client *client, u64 addr)
+{
+	return devpool_client_find_range(client, addr);
 }
 
 static u64 devpool_holdings_sum(const struct devpool_holdings *holdings)
@@ -553,7 +563,7 @@ int devpool_client_free_block(struct devpool_client *client, u64 addr)
 	struct devpool_pool *pool;
 	int err;
 
-	range = devpool_client_get_range(client, addr);
+	range = devpool_client_find_range(client, addr);
 	if (!range)
 		return -ENOENT;
 	pool = range->pool;

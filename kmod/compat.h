@@ -23,6 +23,14 @@
 #define DEVPOOL_SLAB_FLAGS 0
 #endif
 
+/*
+ * For a struct that is filled at once and which the compiler is not to zero before,
+ * from 6.12 on. Those who have a use for it are on the path of a hit.
+ */
+#ifndef __uninitialized
+#define __uninitialized __attribute__((__uninitialized__))
+#endif
+
 /* Shrinkers are allocated, and have their owner's data, from 6.7 on. */
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 7, 0)
 struct devpool_shrinker {

@@ -17,6 +17,7 @@ static void devpool_debugfs_pool(struct seq_file *m, struct devpool_pool *pool)
 	unsigned int i;
 
 	mutex_lock(&pool->lock);
+	devpool_pool_unpark(pool);
 	devpool_counter_update(&pool->tally.resident);
 	seq_printf(m, "%llu:%llu client=%llu pid=%d comm=", pool->id.first, pool->id.second,
 		   pool->creator->serial, pid_vnr(pool->creator->opener));

@@ -269,11 +269,11 @@ static bool devpool_call_has_stream(struct devpool_call *call, u32 number)
 
 static int devpool_cmd_alloc(struct devpool_call *call)
 {
+	struct devpool_request request __uninitialized;
 	struct devpool_client *client = call->client;
-	struct devpool_request request;
+	struct devpool_alloc alloc __uninitialized;
 	struct devpool_member *member;
 	struct devpool_block *block;
-	struct devpool_alloc alloc;
 	u64 size;
 	int err;
 
@@ -342,7 +342,7 @@ put_member:
 
 static int devpool_cmd_free(struct devpool_call *call)
 {
-	struct devpool_free arg;
+	struct devpool_free arg __uninitialized;
 	int err;
 
 	err = devpool_fetch(call, &arg, sizeof(arg));

@@ -363,6 +363,7 @@ void devpool_lanes_end(struct devpool_stream *stream)
 		if (!pool)
 			continue;
 		mutex_lock(&pool->lock);
+		devpool_pool_unpark(pool);
 		devpool_pool_settle_lane(pool, stream);
 		devpool_pool_unlock(pool);
 		devpool_pool_put(pool);

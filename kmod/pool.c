@@ -26,6 +26,10 @@
 #define DEVPOOL_STOCK_BATCH 8
 /* Chunks that are taken out at a time, before others may have the pool. */
 #define DEVPOOL_FLUSH_BATCH 4096UL
+/* Blocks that are parked at a time. See devpool_pool_unpark(). */
+#define DEVPOOL_MAX_PARKED 256
+/* Larger ones are not: the best place for them is worth more than a quick one. */
+#define DEVPOOL_PARKED_MAX (64ULL << 10)
 /* Blocks that a client's close frees before it lets others have the pool. */
 #define DEVPOOL_CLOSE_BATCH 1024
 
@@ -38,6 +42,11 @@ static struct devpool_arena *devpool_pool_arena(struct devpool_pool *pool, u64 s
 	return &pool->arenas[size > DEVPOOL_SMALL_MAX];
 }
 
+static struct hlist_head *devpool_pool_parked(struct devpool_pool *pool, u64 size)
+{
+	return &pool->parked[size > DEVPOOL_SMALL_MAX];
+}
+
 /**
  * devpool_pool_pending - bytes that are free, but which streams still use
  * @pool: the pool, locked
@@ -45,14 +54,16 @@ static struct devpool_arena *devpool_pool_arena(struct devpool_pool *pool, u64 s
  * Context: under the lock of the pool.
  * Return: those of pending blocks, and of cached ones that are one stream's only.
  */
-u64 devpool_pool_pending(const struct devpool_pool *pool)
+u64 devpool_pool_pending(struct devpool_pool *pool)
 {
+	devpool_pool_unpark(pool);
 	return pool->tally.active.now - pool->tally.allocated.now +
 	       pool->arenas[0].guarded + pool->arenas[1].guarded;
 }
 
-static unsigned long devpool_pool_returnable(const struct devpool_pool *pool)
+static unsigned long devpool_pool_returnable(struct devpool_pool *pool)
 {
+	devpool_pool_unpark(pool);
 	return pool->arenas[0].nr_returnable + pool->arenas[1].nr_returnable;
 }
 
@@ -62,13 +73,14 @@ static u64 devpool_pool_spare(const struct devpool_pool *pool)
 }
 
 /* Chunks of its own that a request may move behind other addresses. */
-static unsigned long devpool_pool_movable(const struct devpool_pool *pool)
+static unsigned long devpool_pool_movable(struct devpool_pool *pool)
 {
 	return pool->flags & DEVPOOL_POOL_STABLE ? 0 : devpool_pool_returnable(pool);
 }
 
-static bool devpool_pool_is_empty(const struct devpool_pool *pool)
+static bool devpool_pool_is_empty(struct devpool_pool *pool)
 {
+	devpool_pool_unpark(pool);
 	return !pool->arenas[0].nr_busy && !pool->arenas[1].nr_busy &&
 	       !pool->tally.resident.now && !pool->tally.spare.now &&
 	       !pool->nr_leaving;
@@ -971,6 +983,7 @@ static int devpool_pool_reserve_slow(struct devpool_member *member,
 			return -ENOENT;
 		if (!llist_empty(&pool->told))
 			devpool_pool_reap(pool);
+		devpool_pool_unpark(pool);
 		if (stream) {
 			guards = devpool_pool_find_guards(pool, arena, stream);
 			if (!guards) {
@@ -1045,13 +1058,13 @@ static long devpool_time_left(s64 timeout)
  * meanwhile is missed. Lets go of the lock.
  */
 static noinline int devpool_pool_reserve_waiting(struct devpool_member *member,
-						 struct devpool_arena *arena,
 						 const struct devpool_request *request,
 						 struct devpool_block **out)
 {
 	wait_queue_head_t *arrived = &member->pool->device->supply.arrived;
-	DEFINE_WAIT_FUNC(wait, woken_wake_function);
 	struct devpool_pool *pool = member->pool;
+	struct devpool_arena *arena = devpool_pool_arena(pool, request->size);
+	DEFINE_WAIT_FUNC(wait, woken_wake_function);
 	struct devpool_stream *stream = NULL;
 	bool awaits, waits = false;
 	int err;
@@ -1119,6 +1132,97 @@ bool devpool_pool_awaits(struct devpool_pool *pool)
 	return awaits;
 }
 
+/*
+ * The block that was freed last, if it is just what is asked for, or else the best fit,
+ * if that needs no more block structs than there are.
+ */
+static __always_inline struct devpool_block *
+devpool_pool_hit(struct devpool_member *member, const struct devpool_request *request)
+{
+	struct devpool_pool *pool = member->pool;
+	struct devpool_arena *arena = devpool_pool_arena(pool, request->size);
+	struct hlist_node *parked = devpool_pool_parked(pool, request->size)->first;
+	struct devpool_block *block = hlist_entry_safe(parked, struct devpool_block, node);
+	struct devpool_guards *guards = NULL;
+
+	if (unlikely(request->stream)) {
+		guards = devpool_pool_recent_guards(pool, arena, member->client,
+						    request->stream);
+		if (!guards)
+			return NULL;
+	}
+	if (likely(block) && block->size == request->size && block->guards == guards &&
+	    !(block->addr & (request->align - 1)) && !(request->zero && block->point)) {
+		__hlist_del(parked);
+		pool->nr_parked--;
+		return block;
+	}
+
+	devpool_pool_unpark(pool);
+	if (devpool_arena_wants(arena, request->size))
+		return NULL;
+	/* The stream may have ended, and its lane with what was parked. */
+	if (unlikely(request->stream)) {
+		guards = devpool_pool_recent_guards(pool, arena, member->client,
+						    request->stream);
+		if (!guards)
+			return NULL;
+	}
+	block = devpool_arena_fit(arena, devpool_request_usable(request, guards),
+				  request->size, request->align);
+	if (block && unlikely(guards))
+		devpool_block_hold(block, guards);
+	return block;
+}
+
+/* A request has got a block. */
+static __always_inline void devpool_pool_account(struct devpool_member *member,
+						 const struct devpool_request *request,
+						 struct devpool_block *block)
+{
+	struct devpool_tally *tally = &member->pool->tally;
+
+	block->requested = request->requested;
+	hlist_add_head(&block->node, &member->blocks);
+	devpool_counter_add(&tally->allocated, block->size);
+	devpool_counter_add(&tally->requested, request->requested);
+	devpool_counter_add(&tally->active, block->size);
+	devpool_counter_add(&tally->blocks, 1);
+	if (READ_ONCE(member->client->recent) != member)
+		WRITE_ONCE(member->client->recent, member);
+}
+
+static __always_inline struct devpool_block *
+__devpool_pool_serve(struct devpool_member *member, const struct devpool_request *request)
+{
+	struct devpool_pool *pool = member->pool;
+	struct devpool_block *block;
+
+	lockdep_assert_held(&pool->lock);
+	if (unlikely(!pool->use_count || list_empty(&member->link)))
+		return NULL;
+	block = devpool_pool_hit(member, request);
+	if (likely(block)) {
+		pool->tally.hits++;
+		devpool_pool_account(member, request, block);
+	}
+	return block;
+}
+
+/**
+ * devpool_pool_serve - a block for a request, if the cache has it as it stands
+ * @member: who asks
+ * @request: what is asked for
+ *
+ * Context: under the lock of the pool.
+ * Return: the block, as of devpool_pool_reserve(), or NULL.
+ */
+struct devpool_block *devpool_pool_serve(struct devpool_member *member,
+					 const struct devpool_request *request)
+{
+	return __devpool_pool_serve(member, request);
+}
+
 /**
  * devpool_pool_reserve - finds memory for a block
  * @member: who asks; the client's other caches may be taken
@@ -1135,52 +1239,29 @@ int devpool_pool_reserve(struct devpool_member *member,
 			 struct devpool_block **out)
 {
 	struct devpool_pool *pool = member->pool;
-	struct devpool_arena *arena = devpool_pool_arena(pool, request->size);
-	struct devpool_tally *tally = &pool->tally;
-	struct devpool_guards *guards = NULL, *usable = NULL;
-	struct devpool_block *block = NULL;
-	bool ready;
+	struct devpool_block *block;
 	int err = 0;
 
 	devpool_pool_lock(pool);
-	ready = pool->use_count && !list_empty(&member->link);
-	if (unlikely(request->stream)) {
-		guards = devpool_pool_recent_guards(pool, arena, member->client,
-						    request->stream);
-		usable = devpool_request_usable(request, guards);
-		ready = ready && guards;
-	}
-	if (likely(ready && !devpool_arena_wants(arena, request->size)))
-		block = devpool_arena_fit(arena, usable, request->size, request->align);
-	if (likely(block)) {
-		tally->hits++;
-		if (unlikely(guards))
-			devpool_block_hold(block, guards);
-	} else {
+	block = __devpool_pool_serve(member, request);
+	if (unlikely(!block)) {
 		/* Keeps the share where the lock is let go. */
 		member->ties++;
-		err = devpool_pool_reserve_waiting(member, arena, request, &block);
+		err = devpool_pool_reserve_waiting(member, request, &block);
 		member->ties--;
+		if (!err)
+			devpool_pool_account(member, request, block);
 	}
-	if (likely(!err)) {
-		block->requested = request->requested;
-		hlist_add_head(&block->node, &member->blocks);
-		devpool_counter_add(&tally->allocated, block->size);
-		devpool_counter_add(&tally->requested, request->requested);
-		devpool_counter_add(&tally->active, block->size);
-		devpool_counter_add(&tally->blocks, 1);
-		if (READ_ONCE(member->client->recent) != member)
-			WRITE_ONCE(member->client->recent, member);
-		*out = block;
-	} else {
+	if (unlikely(err)) {
 		if (err == -ENOSPC || err == -EDQUOT || err == -ENOMEM ||
 		    err == -EAGAIN || err == -ETIME) {
-			tally->ooms++;
+			pool->tally.ooms++;
 			trace_devpool_oom(pool, request->size, err);
 		}
 		devpool_member_settle(member);
 	}
 	devpool_pool_unlock(pool);
+	*out = block;
 	return err;
 }
 
@@ -1212,6 +1293,56 @@ static void devpool_pool_cache_block(struct devpool_pool *pool,
 		devpool_block_unhold(block, point);
 	devpool_arena_free(arena, block, point);
 	devpool_pool_trim_stock(pool, arena);
+	devpool_supply_wake(pool->device);
+}
+
+/**
+ * devpool_pool_unpark - what is free is all to be seen as such
+ * @pool: the pool
+ *
+ * What is freed is mostly wanted again soon, by a request of the same size. So blocks
+ * stay as they were, for the arena still busy, until somebody looks at what is free:
+ * whoever does calls this first, under the same hold of the lock. Then everything is
+ * as if they had been cached when they were freed.
+ *
+ * Context: under the lock of the pool, of which the caller has a reference; may sleep.
+ * Allocates nothing.
+ */
+void devpool_pool_unpark(struct devpool_pool *pool)
+{
+	struct devpool_block *block;
+	struct hlist_node *next;
+	unsigned int i;
+
+	lockdep_assert_held(&pool->lock);
+	if (likely(!pool->nr_parked))
+		return;
+	pool->nr_parked = 0;
+	for (i = 0; i < ARRAY_SIZE(pool->parked); i++) {
+		HLIST_HEAD(oldest_first);
+
+		hlist_for_each_entry_safe(block, next, &pool->parked[i], node) {
+			__hlist_del(&block->node);
+			hlist_add_head(&block->node, &oldest_first);
+		}
+		hlist_for_each_entry_safe(block, next, &oldest_first, node)
+			devpool_pool_cache_block(pool, block, block->point);
+	}
+	/* Points may have signalled meanwhile. */
+	if (!llist_empty(&pool->told))
+		devpool_pool_reap(pool);
+}
+
+/* What is freed is parked, with the point that it will be guarded by. */
+static __always_inline void devpool_pool_park(struct devpool_pool *pool,
+					      struct devpool_block *block, u64 point)
+{
+	if (unlikely(pool->nr_parked == DEVPOOL_MAX_PARKED))
+		devpool_pool_unpark(pool);
+	block->member = NULL;
+	block->point = point;
+	hlist_add_head(&block->node, devpool_pool_parked(pool, block->size));
+	pool->nr_parked++;
 	devpool_supply_wake(pool->device);
 }
 
@@ -1328,8 +1459,8 @@ int devpool_pool_zero(struct devpool_pool *pool, struct devpool_block *block)
 }
 
 /* What the last FREE does to a live block, its first owner's; is it zero? */
-static void devpool_pool_free_block(struct devpool_member *member,
-				    struct devpool_block *block, bool zero)
+static __always_inline void devpool_pool_free_block(struct devpool_member *member,
+						    struct devpool_block *block, bool zero)
 {
 	struct devpool_pool *pool = member->pool;
 	struct devpool_tally *tally = &pool->tally;
@@ -1341,14 +1472,17 @@ static void devpool_pool_free_block(struct devpool_member *member,
 	devpool_counter_sub(&tally->blocks, 1);
 	trace_devpool_free(pool, block);
 	block->zero = zero;
-	hlist_del(&block->node);
+	__hlist_del(&block->node);
 	if (unlikely(block->guards))
 		point = devpool_block_last_open(block);
 	if (unlikely(block->uses) && devpool_block_pend(pool, block, point)) {
 		trace_devpool_pending(pool, block);
 	} else {
 		devpool_counter_sub(&tally->active, block->size);
-		devpool_pool_cache_block(pool, block, point);
+		if (block->size <= DEVPOOL_PARKED_MAX)
+			devpool_pool_park(pool, block, point);
+		else
+			devpool_pool_cache_block(pool, block, point);
 	}
 	devpool_member_settle(member);
 }
@@ -1386,8 +1520,9 @@ static void devpool_pool_drop_hold(struct devpool_member *member,
 }
 
 /* The live block that an address is inside, and the share of its first owner. */
-static struct devpool_block *devpool_pool_find_around(struct devpool_range *range, u64 addr,
-						      struct devpool_member **owner)
+static __always_inline struct devpool_block *
+devpool_pool_find_around(struct devpool_range *range, u64 addr,
+			 struct devpool_member **owner)
 {
 	struct devpool_block *block;
 
@@ -1401,8 +1536,9 @@ static struct devpool_block *devpool_pool_find_around(struct devpool_range *rang
 }
 
 /* The same where that is the block's address. */
-static struct devpool_block *devpool_pool_find_live(struct devpool_range *range, u64 addr,
-						    struct devpool_member **owner)
+static __always_inline struct devpool_block *
+devpool_pool_find_live(struct devpool_range *range, u64 addr,
+		       struct devpool_member **owner)
 {
 	struct devpool_block *block = devpool_pool_find_around(range, addr, owner);
 
@@ -1441,44 +1577,65 @@ struct devpool_block *devpool_pool_find_held(struct devpool_range *range,
 	return block;
 }
 
-/**
- * devpool_pool_free - drops a client's reference on a block
- * @range: the range that the address is in; its pool has a reference
- * @client: who asks
- * @addr: the address
- *
- * Context: may sleep, no lock held. Allocates nothing.
- * Return: 0, or -ENOENT if that is not the address of a live block on which the
- * client has a reference.
- */
-int devpool_pool_free(struct devpool_range *range, struct devpool_client *client,
-		      u64 addr)
+static __always_inline int __devpool_pool_free(struct devpool_range *range,
+					       struct devpool_client *client, u64 addr)
 {
-	struct devpool_pool *pool = range->pool;
 	struct devpool_member *owner;
 	struct devpool_block *block;
 	struct devpool_hold *hold;
 
-	mutex_lock(&pool->lock);
 	block = devpool_pool_find_live(range, addr, &owner);
 	if (unlikely(!block))
-		goto unlock;
+		return -ENOENT;
 	if (unlikely(owner->client != client)) {
 		hold = devpool_block_find_hold(block, client);
 		if (!hold)
-			goto unlock;
+			return -ENOENT;
 		devpool_pool_drop_hold(hold->member, block, hold);
 	} else if (unlikely(block->holds)) {
 		devpool_pool_drop_hold(owner, block, NULL);
 	} else {
 		devpool_pool_free_block(owner, block, false);
 	}
-	devpool_pool_unlock(pool);
 	return 0;
+}
 
-unlock:
-	mutex_unlock(&pool->lock);
-	return -ENOENT;
+/**
+ * devpool_pool_free_locked - drops a client's reference on a block
+ * @range: the range that the address is in; its pool has a reference
+ * @client: who asks
+ * @addr: the address
+ *
+ * Context: under the lock of the pool, to be given up by devpool_pool_unlock().
+ * Allocates nothing.
+ * Return: 0, or -ENOENT if that is not the address of a live block on which the
+ * client has a reference.
+ */
+int devpool_pool_free_locked(struct devpool_range *range, struct devpool_client *client,
+			     u64 addr)
+{
+	return __devpool_pool_free(range, client, addr);
+}
+
+/**
+ * devpool_pool_free - the same of an unlocked pool
+ * @range: the range that the address is in; its pool has a reference
+ * @client: who asks
+ * @addr: the address
+ *
+ * Context: may sleep, no lock held. Allocates nothing.
+ * Return: as devpool_pool_free_locked().
+ */
+int devpool_pool_free(struct devpool_range *range, struct devpool_client *client,
+		      u64 addr)
+{
+	struct devpool_pool *pool = range->pool;
+	int err;
+
+	mutex_lock(&pool->lock);
+	err = __devpool_pool_free(range, client, addr);
+	devpool_pool_unlock(pool);
+	return err;
 }
 
 /**

@@ -408,6 +408,9 @@ struct devpool_hold {
  *	the lock
  * @reap: sees to @told; has a reference on the pool when it is queued
  * @arenas: the addresses of small and of large blocks
+ * @parked: blocks of each arena that were freed last and are kept as they were, for the
+ *	next requests of their size: see devpool_pool_unpark()
+ * @nr_parked: number of these
  * @tally: the counters
  * @rcu: look-ups by RCU readers
  *
@@ -441,6 +444,8 @@ struct devpool_pool {
 	struct llist_head told;
 	struct work_struct reap;
 	struct devpool_arena arenas[DEVPOOL_NR_ARENAS];
+	struct hlist_head parked[DEVPOOL_NR_ARENAS];
+	unsigned int nr_parked;
 	struct devpool_tally tally;
 	struct rcu_head rcu;
 };
@@ -695,9 +700,12 @@ int devpool_member_tie(struct devpool_member *member);
 void devpool_member_untie(struct devpool_member *member);
 void devpool_member_close(struct devpool_member *member);
 unsigned long devpool_pool_settle(struct devpool_pool *pool);
-u64 devpool_pool_pending(const struct devpool_pool *pool);
+void devpool_pool_unpark(struct devpool_pool *pool);
+u64 devpool_pool_pending(struct devpool_pool *pool);
 int devpool_pool_refuse(struct devpool_pool *pool, u64 bytes, int err);
 bool devpool_pool_awaits(struct devpool_pool *pool);
+struct devpool_block *devpool_pool_serve(struct devpool_member *member,
+					 const struct devpool_request *request);
 int devpool_pool_reserve(struct devpool_member *member,
 			 const struct devpool_request *request,
 			 struct devpool_block **out);
@@ -706,6 +714,8 @@ void devpool_pool_unreserve(struct devpool_member *member,
 void devpool_pool_return(struct devpool_member *member, struct devpool_use *use, bool zero);
 int devpool_block_clear(const struct devpool_block *block);
 int devpool_pool_zero(struct devpool_pool *pool, struct devpool_block *block);
+int devpool_pool_free_locked(struct devpool_range *range, struct devpool_client *client,
+			     u64 addr);
 int devpool_pool_free(struct devpool_range *range, struct devpool_client *client,
 		      u64 addr);
 int devpool_pool_retain(struct devpool_range *range, struct devpool_member *member,

@@ -113,6 +113,7 @@ static void devpool_snapshot_pool(struct devpool_snapshot_walk *walk,
 	struct devpool_range *range;
 
 	devpool_pool_lock(pool);
+	devpool_pool_unpark(pool);
 	do {
 		range = devpool_pool_next_range(pool, walk->addr);
 	} while (range && devpool_snapshot_fill(walk, pool, range));
@@ -135,6 +136,7 @@ static struct devpool_range *devpool_snapshot_ranges(struct devpool_snapshot_wal
 	struct devpool_range *first, *next = NULL;
 
 	devpool_pool_lock(pool);
+	devpool_pool_unpark(pool);
 	first = devpool_pool_next_range(pool, start);
 	if (first && first->base < range->base) {
 		walk->addr = range->base;

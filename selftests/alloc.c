@@ -332,6 +332,52 @@ TEST_F(alloc, every_alignment)
 	EXPECT_POOL_SOUND(test_pool_stat(self->fd, default_pool));
 }
 
+/* Those that were freed last, the last one first */
+TEST_F(alloc, what_was_freed_last_fits_best)
+{
+	__u64 addr[300];
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(addr); i++)
+		addr[i] = test_alloc(self->fd, default_pool, 4 * KIB);
+	for (i = 0; i < ARRAY_SIZE(addr); i += 3)
+		test_free(self->fd, addr[i]);
+	for (i -= 3; i >= ARRAY_SIZE(addr) - 100; i -= 3)
+		EXPECT_EQ(addr[i], test_alloc(self->fd, default_pool, 4 * KIB));
+	EXPECT_POOL_SOUND(test_pool_stat(self->fd, default_pool));
+}
+
+TEST_F(alloc, what_was_freed_last_but_not_aligned)
+{
+	__u64 x, y;
+
+	test_alloc(self->fd, default_pool, 512);
+	x = test_alloc(self->fd, default_pool, 4 * KIB);
+	ASSERT_NE(0, x % (4 * KIB));
+	test_free(self->fd, x);
+	y = test_alloc_align(self->fd, default_pool, 4 * KIB, 4 * KIB);
+	EXPECT_EQ(0, y % (4 * KIB));
+}
+
+/* For whatever else they are one block with what is around them. */
+TEST_F(alloc, what_was_freed_last_is_joined)
+{
+	__u64 addr[600], x;
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(addr); i++)
+		addr[i] = test_alloc(self->fd, default_pool, 512);
+	for (i = 0; i < ARRAY_SIZE(addr); i++)
+		test_free(self->fd, addr[i]);
+	x = test_alloc(self->fd, default_pool, 600 * 512);
+	EXPECT_EQ(addr[0], x);
+	test_free(self->fd, x);
+	EXPECT_EQ(self->chunk, test_resident(self->fd, default_pool));
+	x = test_alloc(self->fd, default_pool, 512);
+	test_free(self->fd, x);
+	EXPECT_EQ(self->chunk, test_empty_cache(self->fd, default_pool, 0, 0).out_freed);
+}
+
 TEST_F(alloc, an_alignment_is_a_power_of_two_up_to_the_chunk)
 {
 	static const __u64 bad[] = { 3, 5, 511, 513, 6 * KIB, (1ULL << 63) + 1, -1ULL };
