@@ -18,6 +18,7 @@
 #include <linux/minmax.h>
 #include <linux/module.h>
 #include <linux/nospec.h>
+#include <linux/sched/signal.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 
@@ -33,6 +34,11 @@ static_assert(offsetof(struct devpool_info, out_backend) == 56);
 static_assert(sizeof(struct devpool_alloc) == 80);
 static_assert(offsetof(struct devpool_alloc, out_addr) == 64);
 static_assert(sizeof(struct devpool_free) == 16);
+static_assert(sizeof(struct devpool_batch_op) == 88);
+static_assert(offsetof(struct devpool_batch_op, out_err) == 52);
+static_assert(offsetof(struct devpool_batch_op, out_addr) == 72);
+static_assert(sizeof(struct devpool_batch) == 32);
+static_assert(offsetof(struct devpool_batch, out_done) == 24);
 static_assert(sizeof(struct devpool_retain) == 16);
 static_assert(sizeof(struct devpool_record) == 24);
 static_assert(sizeof(struct devpool_pool_id_new) == 24);
@@ -88,6 +94,9 @@ struct devpool_call {
 	void __user *user;
 	u32 user_size;
 };
+
+/* What a BATCH can do at a time. */
+#define DEVPOOL_MAX_BATCH 1024U
 
 /* Structs up to this size, in bytes, are copied word by word: that is much cheaper. */
 #define DEVPOOL_WORDS_MAX 96
@@ -190,12 +199,13 @@ static int devpool_cmd_info(struct devpool_call *call)
 				DEVPOOL_FEATURE_LIMITS | DEVPOOL_FEATURE_STABLE |
 				DEVPOOL_FEATURE_NO_SPLIT | DEVPOOL_FEATURE_SPARES |
 				DEVPOOL_FEATURE_SNAPSHOT | DEVPOOL_FEATURE_STREAMS |
-				DEVPOOL_FEATURE_FENCES,
+				DEVPOOL_FEATURE_FENCES | DEVPOOL_FEATURE_BATCH,
 		.out_max_pools = devpool_max_pools,
 		.out_max_streams = devpool_max_streams,
 		.out_max_points = devpool_max_points,
 		.out_max_routes = devpool_max_routes,
 		.out_max_blocks = devpool_max_blocks,
+		.out_max_batch = DEVPOOL_MAX_BATCH,
 	};
 	if (device->backend->pfn) {
 		info.out_features |= DEVPOOL_FEATURE_MMAP | DEVPOOL_FEATURE_EXPORT;
@@ -216,28 +226,25 @@ static int devpool_round_up(u64 bytes, u64 to, u64 *rounded)
 	return 0;
 }
 
-static int devpool_validate_alloc(const struct devpool_device *device,
-				  const struct devpool_alloc *alloc,
-				  struct devpool_request *request)
+/* Checks how a block is to be, and sets all of the request that follows from it. */
+static __always_inline int devpool_validate_alloc(const struct devpool_device *device,
+						  u32 flags, u64 bytes, u64 align,
+						  struct devpool_request *request)
 {
 	u64 granule = DEVPOOL_SMALL_GRANULE;
 
-	if (alloc->flags & ~(DEVPOOL_ALLOC_ZERO | DEVPOOL_ALLOC_EXPORTABLE) ||
-	    alloc->user_addr)
+	if (unlikely(flags & ~(DEVPOOL_ALLOC_ZERO | DEVPOOL_ALLOC_EXPORTABLE)))
 		return -EOPNOTSUPP;
-	if (alloc->__reserved || !alloc->bytes)
+	if (unlikely(!bytes))
 		return -EINVAL;
-	if (alloc->align && (!is_power_of_2(alloc->align) ||
-			     alloc->align > devpool_chunk_size(device)))
+	if (align && (!is_power_of_2(align) || align > devpool_chunk_size(device)))
 		return -EINVAL;
-	if (alloc->bytes > DEVPOOL_SMALL_MAX || alloc->flags & DEVPOOL_ALLOC_EXPORTABLE)
+	if (bytes > DEVPOOL_SMALL_MAX || flags & DEVPOOL_ALLOC_EXPORTABLE)
 		granule = PAGE_SIZE;
-	request->align = max(alloc->align, granule);
-	request->requested = alloc->bytes;
-	request->stream = alloc->stream;
-	request->zero = alloc->flags & DEVPOOL_ALLOC_ZERO;
-	request->timeout = alloc->timeout;
-	return devpool_round_up(alloc->bytes, granule, &request->size);
+	request->align = max(align, granule);
+	request->requested = bytes;
+	request->zero = flags & DEVPOOL_ALLOC_ZERO;
+	return devpool_round_up(bytes, granule, &request->size);
 }
 
 /* The stream that a command names, NULL for the host, with a reference. */
@@ -267,76 +274,122 @@ static bool devpool_call_has_stream(struct devpool_call *call, u32 number)
 	return !err;
 }
 
-static int devpool_cmd_alloc(struct devpool_call *call)
+/*
+ * Finds memory for a block of the pool that an ALLOC names, which goes back by
+ * devpool_call_unreserve(). The member has a reference.
+ */
+static __always_inline int __devpool_call_reserve(struct devpool_call *call,
+						  const struct devpool_pool_id *id,
+						  struct devpool_request *request,
+						  struct devpool_member **out,
+						  struct devpool_block **block)
 {
-	struct devpool_request request __uninitialized;
 	struct devpool_client *client = call->client;
-	struct devpool_alloc alloc __uninitialized;
+	struct devpool_block *reserved;
 	struct devpool_member *member;
-	struct devpool_block *block;
-	u64 size;
+	u64 size = request->size;
 	int err;
 
-	err = devpool_fetch(call, &alloc, sizeof(alloc));
-	if (err)
-		return err;
-	err = devpool_validate_alloc(call->device, &alloc, &request);
-	if (err)
-		return err;
-	size = request.size;
 look_up:
-	if (devpool_id_is_none(&alloc.pool) && unlikely(!list_empty(&client->routes)))
-		member = devpool_route_find(client, alloc.stream);
+	if (devpool_id_is_none(id) && unlikely(!list_empty(&client->routes)))
+		member = devpool_route_find(client, request->stream);
 	else
-		member = devpool_client_get_member(client, &alloc.pool);
+		member = devpool_client_get_member(client, id);
 	if (!member)
 		return -ENOENT;
 
-	request.size = size;
+	request->size = size;
 	if (unlikely(member->pool->flags & DEVPOOL_POOL_NO_SPLIT)) {
 		err = devpool_round_up(size, devpool_chunk_size(call->device),
-				       &request.size);
+				       &request->size);
 		if (err)
 			goto put_member;
 	}
-	if (request.size > devpool_device_bytes(call->device)) {
-		err = devpool_pool_refuse(member->pool, request.size, -ENOSPC);
+	if (request->size > devpool_device_bytes(call->device)) {
+		err = devpool_pool_refuse(member->pool, request->size, -ENOSPC);
 		goto put_member;
 	}
 	if (!atomic_add_unless(&client->nr_blocks, 1, devpool_max_blocks)) {
-		err = devpool_pool_refuse(member->pool, request.size, -EDQUOT);
+		err = devpool_pool_refuse(member->pool, request->size, -EDQUOT);
 		goto put_member;
 	}
-	err = devpool_pool_reserve(member, &request, &block);
+	err = devpool_pool_reserve(member, request, &reserved);
 	if (err)
 		goto uncount;
-
-	if (alloc.flags & DEVPOOL_ALLOC_ZERO) {
-		err = devpool_pool_zero(member->pool, block);
+	if (request->zero) {
+		err = devpool_pool_zero(member->pool, reserved);
 		if (err)
 			goto unreserve;
 	}
-	alloc.out_addr = block->addr;
-	alloc.out_bytes = block->size;
-	err = devpool_respond(call, &alloc, offsetof(struct devpool_alloc, out_addr),
-			      sizeof(alloc));
-	if (err)
-		goto unreserve;
-	trace_devpool_alloc(member->pool, block);
-	devpool_pool_publish(member, block);
-	devpool_client_put_member(client, member);
+	*out = member;
+	*block = reserved;
 	return 0;
 
 unreserve:
-	devpool_pool_unreserve(member, block);
+	devpool_pool_unreserve(member, reserved);
 uncount:
 	atomic_dec(&client->nr_blocks);
 put_member:
 	devpool_client_put_member(client, member);
 	/* Either there is no such stream, or the route has ended, and its pool with it. */
-	if (err == -ENOENT && devpool_id_is_none(&alloc.pool) && member != client->home &&
-	    devpool_call_has_stream(call, alloc.stream))
+	if (err == -ENOENT && devpool_id_is_none(id) && member != client->home &&
+	    devpool_call_has_stream(call, request->stream))
 		goto look_up;
+	return err;
+}
+
+static noinline int devpool_call_reserve(struct devpool_call *call,
+					 const struct devpool_pool_id *id,
+					 struct devpool_request *request,
+					 struct devpool_member **out,
+					 struct devpool_block **block)
+{
+	return __devpool_call_reserve(call, id, request, out, block);
+}
+
+static void devpool_call_unreserve(struct devpool_call *call, struct devpool_member *member,
+				   struct devpool_block *block)
+{
+	devpool_pool_unreserve(member, block);
+	atomic_dec(&call->client->nr_blocks);
+}
+
+static int devpool_cmd_alloc(struct devpool_call *call)
+{
+	struct devpool_request request __uninitialized;
+	struct devpool_alloc alloc __uninitialized;
+	struct devpool_member *member;
+	struct devpool_block *block;
+	int err;
+
+	err = devpool_fetch(call, &alloc, sizeof(alloc));
+	if (err)
+		return err;
+	if (alloc.user_addr)
+		return -EOPNOTSUPP;
+	if (alloc.__reserved)
+		return -EINVAL;
+	request.stream = alloc.stream;
+	request.timeout = alloc.timeout;
+	err = devpool_validate_alloc(call->device, alloc.flags, alloc.bytes, alloc.align,
+				     &request);
+	if (err)
+		return err;
+	err = __devpool_call_reserve(call, &alloc.pool, &request, &member, &block);
+	if (err)
+		return err;
+
+	alloc.out_addr = block->addr;
+	alloc.out_bytes = block->size;
+	err = devpool_respond(call, &alloc, offsetof(struct devpool_alloc, out_addr),
+			      sizeof(alloc));
+	if (err) {
+		devpool_call_unreserve(call, member, block);
+	} else {
+		trace_devpool_alloc(member->pool, block);
+		devpool_pool_publish(member, block);
+	}
+	devpool_client_put_member(call->client, member);
 	return err;
 }
 
@@ -366,9 +419,21 @@ static int devpool_cmd_retain(struct devpool_call *call)
 	return devpool_client_retain_block(call->client, arg.addr);
 }
 
-static int devpool_cmd_record(struct devpool_call *call)
+static int devpool_call_record(struct devpool_call *call, u64 addr, u32 number)
 {
 	struct devpool_stream *stream;
+	int err;
+
+	err = devpool_call_get_stream(call, number, &stream);
+	if (err)
+		return err;
+	err = devpool_client_record_use(call->client, addr, stream);
+	devpool_call_put_stream(stream);
+	return err;
+}
+
+static int devpool_cmd_record(struct devpool_call *call)
+{
 	struct devpool_record arg;
 	int err;
 
@@ -379,12 +444,324 @@ static int devpool_cmd_record(struct devpool_call *call)
 		return -EOPNOTSUPP;
 	if (arg.__reserved)
 		return -EINVAL;
-	err = devpool_call_get_stream(call, arg.stream, &stream);
+	return devpool_call_record(call, arg.addr, arg.stream);
+}
+
+/* Operations that are read, run and answered at a time. */
+#define DEVPOOL_BATCH_GROUP 8U
+
+/**
+ * struct devpool_batch_run - a BATCH being carried out
+ * @call: the call
+ * @member: the client's share that an ALLOC was last for, with a reference, or NULL
+ * @range: the range that a FREE was last in, its pool with a reference, or NULL
+ * @locked: the pool of one of these, locked, or NULL
+ * @ops: a group of operations
+ * @blocks: the block that each of them has reserved, or NULL
+ * @members: whose share each of these is in. It stays, for it has the block
+ *
+ * The pool's lock is kept from one operation to the next in a group, and let go of
+ * before the group is answered.
+ */
+struct devpool_batch_run {
+	struct devpool_call *call;
+	struct devpool_member *member;
+	struct devpool_range *range;
+	struct devpool_pool *locked;
+	struct devpool_batch_op ops[DEVPOOL_BATCH_GROUP];
+	struct devpool_block *blocks[DEVPOOL_BATCH_GROUP];
+	struct devpool_member *members[DEVPOOL_BATCH_GROUP];
+};
+
+static void devpool_batch_unlock(struct devpool_batch_run *run)
+{
+	if (run->locked)
+		devpool_pool_unlock(run->locked);
+	run->locked = NULL;
+}
+
+static void devpool_batch_lock(struct devpool_batch_run *run, struct devpool_pool *pool)
+{
+	if (likely(run->locked == pool))
+		return;
+	devpool_batch_unlock(run);
+	devpool_pool_lock(pool);
+	run->locked = pool;
+}
+
+static void devpool_batch_put_member(struct devpool_batch_run *run)
+{
+	devpool_batch_unlock(run);
+	if (run->member)
+		devpool_client_put_member(run->call->client, run->member);
+	run->member = NULL;
+}
+
+static void devpool_batch_put_range(struct devpool_batch_run *run)
+{
+	devpool_batch_unlock(run);
+	if (run->range)
+		devpool_pool_put(run->range->pool);
+	run->range = NULL;
+}
+
+/* The client's share that a request is for, where that is easily told. */
+static struct devpool_member *devpool_batch_member(struct devpool_batch_run *run,
+						   const struct devpool_pool_id *id)
+{
+	struct devpool_client *client = run->call->client;
+
+	if (devpool_id_is_none(id))
+		return list_empty(&client->routes) ? client->home : NULL;
+	if (likely(run->member && devpool_id_is_same(&run->member->pool->id, id)))
+		return run->member;
+	devpool_batch_put_member(run);
+	run->member = devpool_client_get_member(client, id);
+	return run->member;
+}
+
+/* What is cached is got under the lock that there is, all else as by ALLOC alone. */
+static int devpool_batch_alloc(struct devpool_batch_run *run,
+			       const struct devpool_batch_op *op,
+			       struct devpool_member **out, struct devpool_block **block)
+{
+	struct devpool_request request __uninitialized;
+	struct devpool_call *call = run->call;
+	struct devpool_member *member;
+	int err;
+
+	if (op->user_addr)
+		return -EOPNOTSUPP;
+	if (op->addr)
+		return -EINVAL;
+	request.stream = op->stream;
+	request.timeout = op->timeout;
+	err = devpool_validate_alloc(call->device, op->flags, op->bytes, op->align, &request);
 	if (err)
 		return err;
-	err = devpool_client_record_use(call->client, arg.addr, stream);
-	devpool_call_put_stream(stream);
+
+	member = devpool_batch_member(run, &op->pool);
+	if (likely(member && !request.zero &&
+		   !(member->pool->flags & DEVPOOL_POOL_NO_SPLIT) &&
+		   atomic_add_unless(&call->client->nr_blocks, 1, devpool_max_blocks))) {
+		devpool_batch_lock(run, member->pool);
+		*block = devpool_pool_serve(member, &request);
+		if (likely(*block)) {
+			*out = member;
+			return 0;
+		}
+		atomic_dec(&call->client->nr_blocks);
+	}
+	devpool_batch_unlock(run);
+	err = devpool_call_reserve(call, &op->pool, &request, out, block);
+	if (err)
+		return err;
+	devpool_client_put_member(call->client, *out);
+	return 0;
+}
+
+/* Is anything set that is an ALLOC's alone? */
+static bool devpool_batch_op_asks(const struct devpool_batch_op *op)
+{
+	return op->bytes | op->align | op->pool.first | op->pool.second | op->timeout |
+	       op->user_addr;
+}
+
+static int devpool_batch_free(struct devpool_batch_run *run,
+			      const struct devpool_batch_op *op)
+{
+	struct devpool_client *client = run->call->client;
+	struct devpool_range *range = run->range;
+	int err;
+
+	if (op->flags)
+		return -EOPNOTSUPP;
+	if (devpool_batch_op_asks(op) || op->stream)
+		return -EINVAL;
+	if (unlikely(!range || op->addr - range->base >= range->size)) {
+		devpool_batch_put_range(run);
+		range = devpool_client_get_range(client, op->addr);
+		if (!range)
+			return -ENOENT;
+		run->range = range;
+	}
+	devpool_batch_lock(run, range->pool);
+	err = devpool_pool_free_locked(range, client, op->addr);
+	if (!err)
+		atomic_dec(&client->nr_blocks);
 	return err;
+}
+
+static int devpool_batch_record(struct devpool_batch_run *run,
+				const struct devpool_batch_op *op)
+{
+	if (op->flags)
+		return -EOPNOTSUPP;
+	if (devpool_batch_op_asks(op))
+		return -EINVAL;
+	devpool_batch_unlock(run);
+	return devpool_call_record(run->call, op->addr, op->stream);
+}
+
+static int devpool_batch_run_op(struct devpool_batch_run *run, u32 i)
+{
+	const struct devpool_batch_op *op = &run->ops[i];
+
+	switch (op->command) {
+	case DEVPOOL_CMD_ALLOC:
+		return devpool_batch_alloc(run, op, &run->members[i], &run->blocks[i]);
+	case DEVPOOL_CMD_FREE:
+		return devpool_batch_free(run, op);
+	case DEVPOOL_CMD_RECORD:
+		return devpool_batch_record(run, op);
+	default:
+		return -EOPNOTSUPP;
+	}
+}
+
+/* Reads a group. Returns how many operations could be read, or why the first could not. */
+static int devpool_batch_read(struct devpool_batch_run *run, const void __user *from,
+			      u32 op_size, u32 nr)
+{
+	const size_t size = sizeof(run->ops[0]);
+	u32 i;
+	int err;
+
+	if (likely(op_size == size)) {
+		i = nr - DIV_ROUND_UP(copy_from_user(run->ops, from, nr * size), size);
+		return i ?: -EFAULT;
+	}
+	for (i = 0; i < nr; i++) {
+		err = copy_struct_from_user(&run->ops[i], size, from + (size_t)i * op_size,
+					    op_size);
+		if (err)
+			return i ?: err;
+	}
+	return nr;
+}
+
+/*
+ * Writes the answers of a group, before it is run: that all went well, or after that:
+ * what came of it. Returns how many could be written.
+ */
+static u32 devpool_batch_answer(const struct devpool_batch_run *run, void __user *to,
+				u32 op_size, u32 nr, bool done)
+{
+	/* Not by index: no check of bounds may be called while user memory is open. */
+	struct devpool_block *const *block = run->blocks;
+	const struct devpool_batch_op *from = run->ops;
+	u32 i = 0;
+
+	if (should_fail_usercopy() || !user_write_access_begin(to, (size_t)nr * op_size))
+		return 0;
+	for (; i < nr; i++, block++, from++) {
+		struct devpool_batch_op __user *op = to + (size_t)i * op_size;
+
+		if (!done || from->out_err)
+			unsafe_put_user(done ? from->out_err : 0, &op->out_err, fault);
+		if (done && *block) {
+			unsafe_put_user((*block)->addr, &op->out_addr, fault);
+			unsafe_put_user((*block)->size, &op->out_bytes, fault);
+		}
+	}
+fault:
+	user_write_access_end();
+	return i;
+}
+
+/*
+ * Runs a group of operations. All that can be known before is: whether they can be
+ * read and answered. Returns how many ran, or why the first could not.
+ */
+static int devpool_batch_group(struct devpool_batch_run *run, void __user *user,
+			       u32 op_size, u32 nr)
+{
+	u32 i, told;
+	int ret;
+
+	ret = devpool_batch_read(run, user, op_size, nr);
+	if (ret < 0)
+		return ret;
+	nr = devpool_batch_answer(run, user, op_size, ret, false);
+	for (i = 0; i < nr; i++) {
+		run->blocks[i] = NULL;
+		run->ops[i].out_err = devpool_batch_run_op(run, i);
+	}
+	devpool_batch_unlock(run);
+	told = devpool_batch_answer(run, user, op_size, nr, true);
+	for (i = 0; i < nr; i++) {
+		struct devpool_member *member = run->members[i];
+
+		if (!run->blocks[i])
+			continue;
+		if (likely(i < told)) {
+			trace_devpool_alloc(member->pool, run->blocks[i]);
+			devpool_pool_publish(member, run->blocks[i]);
+			continue;
+		}
+		kref_get(&member->ref);
+		devpool_call_unreserve(run->call, member, run->blocks[i]);
+		kref_put(&member->ref, devpool_member_release);
+	}
+	return told ?: -EFAULT;
+}
+
+static int devpool_validate_batch(const struct devpool_batch *batch)
+{
+	if (batch->flags)
+		return -EOPNOTSUPP;
+	if (batch->__reserved || !batch->count || batch->count > DEVPOOL_MAX_BATCH ||
+	    batch->op_size < offsetofend(struct devpool_batch_op, out_bytes))
+		return -EINVAL;
+	return batch->op_size > PAGE_SIZE ? -E2BIG : 0;
+}
+
+static int devpool_cmd_batch(struct devpool_call *call)
+{
+	struct devpool_batch_run run __uninitialized;
+	struct devpool_batch batch;
+	u32 nr;
+	int ret;
+
+	ret = devpool_fetch(call, &batch, sizeof(batch));
+	if (ret)
+		return ret;
+	ret = devpool_validate_batch(&batch);
+	if (ret)
+		return ret;
+	/* That it can be is to be known before anything is done. */
+	batch.out_done = 0;
+	ret = devpool_respond(call, &batch, offsetof(struct devpool_batch, out_done),
+			      sizeof(batch));
+	if (ret)
+		return ret;
+
+	run.call = call;
+	run.member = NULL;
+	run.range = NULL;
+	run.locked = NULL;
+	while (batch.out_done < batch.count) {
+		if (signal_pending(current)) {
+			ret = -EINTR;
+			break;
+		}
+		nr = min(batch.count - batch.out_done, DEVPOOL_BATCH_GROUP);
+		ret = devpool_batch_group(&run, u64_to_user_ptr(batch.ops) +
+					  (size_t)batch.out_done * batch.op_size,
+					  batch.op_size, nr);
+		if (ret < 0)
+			break;
+		batch.out_done += ret;
+		if (ret < nr)
+			break;
+		cond_resched();
+	}
+	devpool_batch_put_member(&run);
+	devpool_batch_put_range(&run);
+	if (!batch.out_done)
+		return ret;
+	return devpool_respond(call, &batch, offsetof(struct devpool_batch, out_done),
+			       sizeof(batch));
 }
 
 static int devpool_cmd_pool_id(struct devpool_call *call)
@@ -1093,6 +1470,8 @@ static const struct devpool_command devpool_commands[] = {
 			out_bytes, true, false),
 	DEVPOOL_COMMAND(DEVPOOL_CMD_FREE, devpool_cmd_free, devpool_free,
 			addr, true, false),
+	DEVPOOL_COMMAND(DEVPOOL_CMD_BATCH, devpool_cmd_batch, devpool_batch,
+			__reserved, true, false),
 	DEVPOOL_COMMAND(DEVPOOL_CMD_RETAIN, devpool_cmd_retain, devpool_retain,
 			addr, true, false),
 	DEVPOOL_COMMAND(DEVPOOL_CMD_RECORD, devpool_cmd_record, devpool_record,

@@ -701,6 +701,21 @@ static inline int devpool_alloc_opts_raw(int fd, struct devpool_alloc *cmd)
 	return devpool_raw(fd, DEVPOOL_IOC_ALLOC, cmd);
 }
 
+/* Returns how many operations were run, or -errno. */
+static inline int devpool_batch_raw(int fd, struct devpool_batch_op *ops, __u32 count)
+{
+	struct devpool_batch cmd = {
+		.size = sizeof(cmd),
+		.ops = (uintptr_t)ops,
+		.count = count,
+		.op_size = sizeof(*ops),
+		.out_done = (__u32)POISON,
+	};
+	int ret = devpool_raw(fd, DEVPOOL_IOC_BATCH, &cmd);
+
+	return ret ? ret : cmd.out_done;
+}
+
 static inline int devpool_pool_create_opts_raw(int fd, struct devpool_pool_create *cmd)
 {
 	cmd->size = sizeof(*cmd);

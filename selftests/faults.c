@@ -265,6 +265,19 @@ static int call_alloc_hit(struct _test_data_faults *self)
 	return alloc_flags(self, self->id, 512, 0);
 }
 
+static int call_batch(struct _test_data_faults *self)
+{
+	struct devpool_batch_op op = {
+		.command = DEVPOOL_CMD_ALLOC,
+		.bytes = 512,
+		.pool = self->id,
+	};
+	int ret = devpool_batch_raw(self->fd, &op, 1);
+
+	self->addr = op.out_addr;
+	return ret < 0 ? ret : op.out_err;
+}
+
 static int call_alloc_chunks(struct _test_data_faults *self)
 {
 	return alloc_flags(self, self->id, 3 * self->chunk, 0);
@@ -843,6 +856,12 @@ TEST_F_TIMEOUT(faults, info, 60)
 TEST_F_TIMEOUT(faults, alloc_hit, 60)
 {
 	SWEEP("ALLOC, a hit", call_alloc_hit, undo_alloc, .copies = 1);
+}
+
+/* The last of the copies tells of what was done. */
+TEST_F_TIMEOUT(faults, batch, 60)
+{
+	SWEEP("BATCH", call_batch, undo_alloc, .copies = 6, .act_may_be_done = true);
 }
 
 TEST_F_TIMEOUT(faults, export, 60)

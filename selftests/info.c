@@ -40,6 +40,25 @@ LAYOUT(devpool_alloc, out_bytes, 72);
 SIZE(devpool_free, 16);
 LAYOUT(devpool_free, addr, 8);
 
+SIZE(devpool_batch_op, 88);
+LAYOUT(devpool_batch_op, addr, 8);
+LAYOUT(devpool_batch_op, bytes, 16);
+LAYOUT(devpool_batch_op, align, 24);
+LAYOUT(devpool_batch_op, pool, 32);
+LAYOUT(devpool_batch_op, stream, 48);
+LAYOUT(devpool_batch_op, out_err, 52);
+LAYOUT(devpool_batch_op, timeout, 56);
+LAYOUT(devpool_batch_op, user_addr, 64);
+LAYOUT(devpool_batch_op, out_addr, 72);
+LAYOUT(devpool_batch_op, out_bytes, 80);
+
+SIZE(devpool_batch, 32);
+LAYOUT(devpool_batch, ops, 8);
+LAYOUT(devpool_batch, count, 16);
+LAYOUT(devpool_batch, op_size, 20);
+LAYOUT(devpool_batch, out_done, 24);
+LAYOUT(devpool_batch, __reserved, 28);
+
 SIZE(devpool_retain, 16);
 LAYOUT(devpool_retain, addr, 8);
 
@@ -215,7 +234,7 @@ TEST_F(info, only_what_there_is)
 			  DEVPOOL_FEATURE_LIMITS | DEVPOOL_FEATURE_STABLE |
 			  DEVPOOL_FEATURE_NO_SPLIT | DEVPOOL_FEATURE_SPARES |
 			  DEVPOOL_FEATURE_SNAPSHOT | DEVPOOL_FEATURE_STREAMS |
-			  DEVPOOL_FEATURE_FENCES;
+			  DEVPOOL_FEATURE_FENCES | DEVPOOL_FEATURE_BATCH;
 	const __u64 some = DEVPOOL_FEATURE_MMAP | DEVPOOL_FEATURE_HUGE_MAP |
 			   DEVPOOL_FEATURE_EXPORT;
 
@@ -224,13 +243,13 @@ TEST_F(info, only_what_there_is)
 		  !!(self->info.out_features & DEVPOOL_FEATURE_MMAP));
 	EXPECT_EQ(variant->kind == TEST_SYSMEM,
 		  !!(self->info.out_features & DEVPOOL_FEATURE_EXPORT));
-	EXPECT_EQ(0, self->info.out_max_batch);
 }
 
 TEST_F(info, bounds_are_told)
 {
 	EXPECT_NE(0, self->info.out_max_pools);
 	EXPECT_NE(0, self->info.out_max_blocks);
+	EXPECT_NE(0, self->info.out_max_batch);
 	EXPECT_NE(0, self->info.out_max_routes);
 	EXPECT_NE(0, self->info.out_max_streams);
 	EXPECT_NE(0, self->info.out_max_points);

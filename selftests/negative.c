@@ -188,6 +188,15 @@ FIXTURE_VARIANT_ADD(command, free)
 	.only = true,
 };
 
+FIXTURE_VARIANT_ADD(command, batch)
+{
+	.nr = DEVPOOL_CMD_BATCH,
+	.size = sizeof(struct devpool_batch),
+	.only = true,
+	.answers = true,
+	.reserved = offsetof(struct devpool_batch, __reserved),
+};
+
 FIXTURE_VARIANT_ADD(command, retain)
 {
 	.nr = DEVPOOL_CMD_RETAIN,
@@ -399,7 +408,9 @@ FIXTURE_TEARDOWN(command)
 /* A call that works, its outputs poisoned */
 static void fill(void *arg, unsigned int nr, __u32 size, const struct names *names)
 {
+	static const struct devpool_batch_op free_op = { .command = DEVPOOL_CMD_FREE };
 	static struct devpool_snapshot_entry entry[FILL_ENTRIES];
+	static struct devpool_batch_op op;
 	struct devpool_stream_destroy *destroy = arg;
 	struct devpool_stream_submit *submit = arg;
 	struct devpool_stream_signal *signal = arg;
@@ -413,6 +424,7 @@ static void fill(void *arg, unsigned int nr, __u32 size, const struct names *nam
 	struct devpool_pool_stat *stat = arg;
 	struct devpool_export *export = arg;
 	struct devpool_retain *retain = arg;
+	struct devpool_batch *batch = arg;
 	struct devpool_alloc *alloc = arg;
 	struct devpool_limit *limit = arg;
 	struct devpool_pool_get *get = arg;
@@ -429,6 +441,14 @@ static void fill(void *arg, unsigned int nr, __u32 size, const struct names *nam
 		break;
 	case DEVPOOL_CMD_FREE:
 		free->addr = names->block;
+		break;
+	case DEVPOOL_CMD_BATCH:
+		op = free_op;
+		op.addr = names->block;
+		batch->ops = (uintptr_t)&op;
+		batch->count = 1;
+		batch->op_size = sizeof(op);
+		batch->__reserved = 0;
 		break;
 	case DEVPOOL_CMD_RETAIN:
 		retain->addr = names->shared_block;
@@ -980,9 +1000,9 @@ FIXTURE_TEARDOWN(refused)
 TEST_F(refused, every_number_that_is_none)
 {
 	static const unsigned int on_device[] = {
-		DEVPOOL_CMD_INFO, DEVPOOL_CMD_ALLOC, DEVPOOL_CMD_FREE, DEVPOOL_CMD_RETAIN,
-		DEVPOOL_CMD_RECORD, DEVPOOL_CMD_POOL_ID, DEVPOOL_CMD_POOL_CREATE,
-		DEVPOOL_CMD_POOL_GET,
+		DEVPOOL_CMD_INFO, DEVPOOL_CMD_ALLOC, DEVPOOL_CMD_FREE, DEVPOOL_CMD_BATCH,
+		DEVPOOL_CMD_RETAIN, DEVPOOL_CMD_RECORD, DEVPOOL_CMD_POOL_ID,
+		DEVPOOL_CMD_POOL_CREATE, DEVPOOL_CMD_POOL_GET,
 		DEVPOOL_CMD_POOL_PUT, DEVPOOL_CMD_POOL_ATTR, DEVPOOL_CMD_POOL_STAT,
 		DEVPOOL_CMD_EMPTY_CACHE, DEVPOOL_CMD_ROUTE_BEGIN, DEVPOOL_CMD_ROUTE_END,
 		DEVPOOL_CMD_STREAM_CREATE, DEVPOOL_CMD_STREAM_DESTROY,

@@ -561,6 +561,40 @@ static void guard_once(struct actor *a)
 		WRONG(a, ret);
 }
 
+/* As many operations as do not go into one group */
+static void batch_once(struct actor *a)
+{
+	struct devpool_batch_op ops[12] = {};
+	int i, ret;
+
+	for (i = 0; i < ARRAY_SIZE(ops); i++)
+		ops[i] = (struct devpool_batch_op){
+			.command = DEVPOOL_CMD_ALLOC,
+			.bytes = (1 + dice(a, 16)) * TEST_PAGE,
+			.pool = a->s->id,
+		};
+	ret = devpool_batch_raw(a->fd, ops, ARRAY_SIZE(ops));
+	if (ret != ARRAY_SIZE(ops))
+		WRONG(a, ret);
+	for (i = 0; i < ARRAY_SIZE(ops); i++) {
+		ret = ops[i].out_err;
+		if (ret && !excused(a, ret) && !by_limit(a, ret))
+			WRONG(a, ret);
+		ops[i] = (struct devpool_batch_op){
+			.command = DEVPOOL_CMD_FREE,
+			.addr = ret ? 0 : ops[i].out_addr,
+			.out_err = ret,
+		};
+	}
+	for (i = 0; i < ARRAY_SIZE(ops); i++) {
+		if (ops[i].out_err)
+			continue;
+		ret = devpool_batch_raw(a->fd, &ops[i], 1);
+		if (ret != 1 || ops[i].out_err)
+			WRONG(a, ret);
+	}
+}
+
 static void record_once(struct actor *a)
 {
 	__u64 addr = alloc_on(a, a->s->id, 0);
@@ -678,6 +712,7 @@ static const struct act acts[] = {
 	{ "SUBMIT/SIGNAL", submit_once },
 	{ "ALLOC on a stream", guard_once },
 	{ "RECORD/FREE", record_once },
+	{ "BATCH", batch_once },
 	{ "STREAM_CREATE/DESTROY", stream_once },
 	{ "a fenced stream", fence_once },
 };

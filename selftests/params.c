@@ -525,6 +525,36 @@ TEST_F(params, most_blocks)
 	test_err_alloc(EDQUOT, fd, default_pool, 512);
 }
 
+/* More than the client may have, in the middle of a batch */
+TEST_F(params, most_blocks_of_a_batch)
+{
+	struct devpool_batch_op op = {
+		.command = DEVPOOL_CMD_ALLOC,
+		.bytes = 512,
+	};
+	struct devpool_batch_op ops[20];
+	unsigned int i;
+	int fd;
+
+	ASSERT_EQ(0, load("sysmem=64M max_blocks=10"));
+	fd = test_open(0);
+	for (i = 0; i < ARRAY_SIZE(ops); i++)
+		ops[i] = op;
+	ASSERT_EQ(ARRAY_SIZE(ops), devpool_batch_raw(fd, ops, ARRAY_SIZE(ops)));
+	for (i = 0; i < ARRAY_SIZE(ops); i++)
+		EXPECT_EQ(i < 10 ? 0 : -EDQUOT, ops[i].out_err);
+	/* What is freed in a batch makes a place in it. */
+	ops[0].command = DEVPOOL_CMD_FREE;
+	ops[0].addr = ops[0].out_addr;
+	ops[0].bytes = 0;
+	ops[1] = op;
+	ops[2] = op;
+	ASSERT_EQ(3, devpool_batch_raw(fd, ops, 3));
+	EXPECT_EQ(0, ops[0].out_err);
+	EXPECT_EQ(0, ops[1].out_err);
+	EXPECT_EQ(-EDQUOT, ops[2].out_err);
+}
+
 /* A retained block is held as one's own is. */
 TEST_F(params, most_blocks_of_a_peer)
 {

@@ -41,6 +41,7 @@
 #define FENCES 8
 #define GUARDS 24
 /* Streams that are recorded on a block */
+#define BATCH 12
 #define USES 3
 /* As long as a fence surely does not end by itself, ns */
 #define FENCE_LASTS ((TEST_FENCE_SECONDS - 1) * 1000000000ULL)
@@ -108,6 +109,7 @@ enum op {
 	OP_SUBMIT,
 	OP_SIGNAL,
 	OP_RECORD,
+	OP_BATCH,
 	OP_STREAM_ROUTE,
 	OP_KILL,
 	OPS,
@@ -141,6 +143,7 @@ static const struct {
 	[OP_SUBMIT] = { "stream_submit", 80 },
 	[OP_SIGNAL] = { "stream_signal", 60 },
 	[OP_RECORD] = { "record", 100 },
+	[OP_BATCH] = { "batch", 40 },
 	[OP_STREAM_ROUTE] = { "stream_route", 16 },
 	/* The supervisor's */
 	[OP_KILL] = { "kill", 0 },
@@ -894,6 +897,40 @@ static void do_stream_route(struct thread *t)
 	destroy_stream(t, stream);
 }
 
+/* Blocks that live for two calls. Nobody else can free them. */
+static void do_batch(struct thread *t)
+{
+	struct devpool_batch_op ops[BATCH], frees[BATCH];
+	int i, nr = 0, ret;
+
+	for (i = 0; i < BATCH; i++)
+		ops[i] = (struct devpool_batch_op){
+			.command = DEVPOOL_CMD_ALLOC,
+			.bytes = some_size(t),
+			.pool = some_pool(t).id,
+			.flags = pick(t, 8) ? 0 : DEVPOOL_ALLOC_ZERO,
+		};
+	ret = devpool_batch_raw(t->process->fd, ops, BATCH);
+	allow(OP_BATCH, ret < 0 ? ret : 0, 0);
+	for (i = 0; i < ret; i++) {
+		allow(OP_BATCH, ops[i].out_err, ENOENT, ENOSPC, EDQUOT, ENOMEM, EAGAIN, 0);
+		if (ops[i].out_err)
+			continue;
+		check_guards(ops[i].out_addr, ops[i].out_bytes, 0);
+		frees[nr++] = (struct devpool_batch_op){
+			.command = DEVPOOL_CMD_FREE,
+			.addr = ops[i].out_addr,
+		};
+	}
+	if (!nr)
+		return;
+	ret = devpool_batch_raw(t->process->fd, frees, nr);
+	if (ret != nr)
+		wrong("batch runs %d of %d", ret, nr);
+	for (i = 0; i < nr; i++)
+		allow(OP_BATCH, frees[i].out_err, 0);
+}
+
 static void do_pool_create(struct thread *t)
 {
 	static const __u32 flags[] = {
@@ -1273,6 +1310,9 @@ static void step(struct thread *t)
 		break;
 	case OP_RECORD:
 		do_record(t);
+		break;
+	case OP_BATCH:
+		do_batch(t);
 		break;
 	case OP_STREAM_ROUTE:
 		do_stream_route(t);

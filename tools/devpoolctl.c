@@ -166,6 +166,7 @@ static const char *feature_name(unsigned int bit, char *buf, size_t room)
 	static const char * const names[] = {
 		"mmap", "huge-map", "zero", "exportable", "share", "routes", "limits", "stable",
 		"no-split", "spares", "snapshot", "streams", "fences", "export",
+		"batch",
 	};
 
 	if (bit < ARRAY_SIZE(names))

@@ -7,7 +7,7 @@
 # timed, on two CPUs.
 #
 #	KERNELS		6.12
-#	TESTS		only these benchmarks: unit hit memory live close contract
+#	TESTS		only these benchmarks: unit hit batch memory live close contract
 #			streams touch share whole heap traces scale; scale is what is timed
 #	TRACES		a folder with traces to add to those in selftests/traces
 #
@@ -18,7 +18,7 @@
 set -eu -o pipefail
 . "$(dirname "$0")/../../scripts/lib.sh"
 
-COUNTED=(unit hit memory live close contract streams touch share whole heap traces)
+COUNTED=(unit hit batch memory live close contract streams touch share whole heap traces)
 TIMED=(scale)
 
 export KERNELS=${KERNELS:-6.12}

@@ -60,8 +60,8 @@
  *
  * A call that fails changes no block, reference, pool or attribute. Counters
  * of events may differ, and caches may have been given back on the way. The
- * only exception: an EMPTY_CACHE or a POOL_PUT whose report cannot be copied out
- * returns EFAULT with the act done.
+ * only exception: an EMPTY_CACHE, a POOL_PUT or a BATCH whose report cannot be copied
+ * out at its end returns EFAULT with the act done.
  */
 
 /**
@@ -112,6 +112,7 @@ enum {
 	DEVPOOL_CMD_INFO = 0x00,
 	DEVPOOL_CMD_ALLOC = 0x01,
 	DEVPOOL_CMD_FREE = 0x02,
+	DEVPOOL_CMD_BATCH = 0x03,
 	DEVPOOL_CMD_RETAIN = 0x04,
 	DEVPOOL_CMD_RECORD = 0x05,
 	DEVPOOL_CMD_POOL_ID = 0x10,
@@ -176,6 +177,7 @@ struct devpool_pool_id {
  *	streams, RECORD, and streams other than 0 for ALLOC and routes
  * @DEVPOOL_FEATURE_FENCES: streams can be DEVPOOL_STREAM_FENCED
  * @DEVPOOL_FEATURE_EXPORT: there is EXPORT
+ * @DEVPOOL_FEATURE_BATCH: there is BATCH
  */
 enum devpool_feature {
 	DEVPOOL_FEATURE_MMAP = 1 << 0,
@@ -192,6 +194,7 @@ enum devpool_feature {
 	DEVPOOL_FEATURE_STREAMS = 1 << 11,
 	DEVPOOL_FEATURE_FENCES = 1 << 12,
 	DEVPOOL_FEATURE_EXPORT = 1 << 13,
+	DEVPOOL_FEATURE_BATCH = 1 << 14,
 };
 
 /**
@@ -212,7 +215,7 @@ enum devpool_feature {
  *	stream never more than 4096
  * @out_max_routes: most routes of a client at a time
  * @out_max_blocks: most blocks that one client can hold references on at a time
- * @out_max_batch: most operations of a batch, 0 where there are none
+ * @out_max_batch: most operations of one BATCH
  *
  * On a device file and on a pool file: what the device is. Changes nothing.
  *
@@ -318,6 +321,76 @@ struct devpool_free {
 	__aligned_u64 addr;
 };
 #define DEVPOOL_IOC_FREE _IO(DEVPOOL_TYPE, DEVPOOL_CMD_FREE)
+
+/**
+ * struct devpool_batch_op - one operation of a BATCH
+ * @command: DEVPOOL_CMD_ALLOC, DEVPOOL_CMD_FREE or DEVPOOL_CMD_RECORD
+ * @flags: flags of that command
+ * @addr: FREE, RECORD: as there
+ * @bytes: ALLOC: as there, as are all of the following
+ * @align: alignment of the address
+ * @pool: the pool to take it from
+ * @stream: ALLOC, RECORD: as there
+ * @out_err: 0, or the negative errno that the command alone would have answered
+ * @timeout: how long to wait for memory that streams still use
+ * @user_addr: must be 0
+ * @out_addr: address of the block
+ * @out_bytes: size of the block
+ *
+ * What is not of its command must be 0.
+ */
+struct devpool_batch_op {
+	__u32 command;
+	__u32 flags;
+	__aligned_u64 addr;
+	__aligned_u64 bytes;
+	__aligned_u64 align;
+	struct devpool_pool_id pool;
+	__u32 stream;
+	__s32 out_err;
+	__aligned_s64 timeout;
+	__aligned_u64 user_addr;
+	__aligned_u64 out_addr;
+	__aligned_u64 out_bytes;
+};
+
+/**
+ * struct devpool_batch - ioctl(DEVPOOL_IOC_BATCH)
+ * @size: sizeof(struct devpool_batch)
+ * @flags: must be 0
+ * @ops: address of an array of &struct devpool_batch_op
+ * @count: its length, at most &struct devpool_info.out_max_batch
+ * @op_size: sizeof(struct devpool_batch_op)
+ * @out_done: how many of them were run
+ * @__reserved: must be 0
+ *
+ * On a device file: runs operations one after the other, each as its command alone
+ * would: it succeeds or fails by itself, and says so in its @out_err. A block that was
+ * allocated can be named by others only when its operation has been answered, so
+ * nothing in the same batch can.
+ *
+ * Once one operation has run the call returns 0. It ends early where the next
+ * operation cannot be read or answered, or a signal has come: see @out_done. What has
+ * not run is left as it was. An ALLOC whose answer cannot be written is undone. If
+ * somebody else takes the array away at that moment, a few of the operations behind it
+ * may have run: FREE is not undone.
+ *
+ * Errors: EINVAL (no operations or more than out_max_batch, @op_size too small,
+ * @__reserved), E2BIG (@op_size above a page; for the first operation: what the kernel
+ * does not know of it is not zero), EFAULT (the first operation), EINTR (a signal
+ * before the first). For an operation: EOPNOTSUPP (a @command that no batch knows),
+ * EINVAL (something that is not of its command), and those of its command.
+ */
+struct devpool_batch {
+	__u32 size;
+	__u32 flags;
+	__aligned_u64 ops;
+	__u32 count;
+	__u32 op_size;
+	__u32 out_done;
+	__u32 __reserved;
+};
+#define DEVPOOL_IOC_BATCH _IO(DEVPOOL_TYPE, DEVPOOL_CMD_BATCH)
 
 /**
  * struct devpool_retain - ioctl(DEVPOOL_IOC_RETAIN)
