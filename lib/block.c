@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include <errno.h>
+#include <limits.h>
 #include <time.h>
 
 #include "private.h"
@@ -78,6 +79,35 @@ int devpool_free(struct devpool *dev, void *ptr)
 	if (unlikely(!devpool_map_by_ptr(dev, ptr, &addr)))
 		return -ENOENT;
 	return free_addr(dev, addr);
+}
+
+int devpool_batch(struct devpool *dev, struct devpool_batch_op *ops, unsigned int count)
+{
+	unsigned int done = 0;
+	int ret = 0;
+
+	if (!dev || !ops || !count || count > INT_MAX)
+		return -EINVAL;
+	while (done < count) {
+		struct devpool_batch cmd = {
+			.ops = (uintptr_t)(ops + done),
+			.count = count - done,
+			.op_size = sizeof(*ops),
+		};
+
+		if (cmd.count > dev->max_batch && dev->max_batch)
+			cmd.count = dev->max_batch;
+		/* What a signal has ended early goes on with the next. */
+		ret = devpool_call(dev->fd, BATCH, &cmd);
+		if (ret)
+			break;
+		if (!cmd.out_done || cmd.out_done > cmd.count) {
+			ret = -EPROTO;
+			break;
+		}
+		done += cmd.out_done;
+	}
+	return done ? (int)done : ret;
 }
 
 int devpool_retain(struct devpool *dev, uint64_t addr)

@@ -72,6 +72,7 @@ static int init(struct devpool *dev)
 	ret = devpool_get_info(dev->fd, &info);
 	if (ret)
 		return ret;
+	dev->max_batch = info.out_max_batch;
 	dev->unit = DEVPOOL_WINDOW;
 	if (info.out_chunk > dev->unit)
 		dev->unit = info.out_chunk;

@@ -39,6 +39,7 @@ struct devpool_once {
 /**
  * struct devpool - a client
  * @fd: the device file
+ * @max_batch: most operations of one BATCH, as INFO says; 0 if it knows none
  * @unit: spans begin and end on multiples of this
  * @once: see there
  * @seq: odd while the tables are being changed. Readers take no lock: what they
@@ -57,6 +58,7 @@ struct devpool_once {
  */
 struct devpool {
 	int fd;
+	uint32_t max_batch;
 	uint64_t unit;
 	struct devpool_once *once;
 	uint32_t seq;

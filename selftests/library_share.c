@@ -7,6 +7,7 @@
 #include <semaphore.h>
 #include <stdarg.h>
 #include <sys/resource.h>
+#include <sys/time.h>
 
 #include "library_test.h"
 
@@ -842,6 +843,81 @@ TEST_F(library, a_dma_buf_keeps_its_block)
 
 /* Retained blocks */
 
+/* More than the kernel takes in a call */
+TEST_F(library, a_batch_is_run_in_several_calls)
+{
+	unsigned int max = self->info.out_max_batch, count = 2 * max + 3, i;
+	struct devpool_batch_op *ops = calloc(count, sizeof(*ops));
+	void *ptr;
+
+	ASSERT_NE(NULL, ops);
+	for (i = 0; i < count; i++) {
+		ops[i].command = DEVPOOL_CMD_ALLOC;
+		ops[i].bytes = 512;
+		ops[i].out_err = 1;
+	}
+	ASSERT_EQ(count, devpool_batch(self->dev, ops, count));
+	for (i = 0; i < count; i++)
+		ASSERT_EQ(0, ops[i].out_err);
+	ASSERT_EQ(0, devpool_ptr(self->dev, ops[count - 1].out_addr, &ptr));
+	EXPECT_EQ(0, devpool_free(self->dev, ptr));
+	for (i = 0; i < count; i++) {
+		ops[i] = (struct devpool_batch_op){
+			.command = DEVPOOL_CMD_FREE,
+			.addr = ops[i].out_addr,
+		};
+	}
+	ASSERT_EQ(count, devpool_batch(self->dev, ops, count));
+	for (i = 0; i < count; i++)
+		ASSERT_EQ(i == count - 1 ? -ENOENT : 0, ops[i].out_err);
+}
+
+static void on_alarm(int sig)
+{
+}
+
+/* It goes on where the signals end a call. */
+TEST_F(library, a_batch_under_signals)
+{
+	static struct devpool_batch_op ops[4096];
+	const struct itimerval often = { { 0, 1000 }, { 0, 1000 } }, never = {};
+	struct sigaction action = { .sa_handler = on_alarm };
+	unsigned int i, round;
+
+	ASSERT_EQ(0, sigaction(SIGALRM, &action, NULL));
+	ASSERT_EQ(0, setitimer(ITIMER_REAL, &often, NULL));
+	for (round = 0; round < 20; round++) {
+		for (i = 0; i < ARRAY_SIZE(ops); i++)
+			ops[i] = (struct devpool_batch_op){
+				.command = DEVPOOL_CMD_ALLOC,
+				.bytes = 512,
+			};
+		EXPECT_EQ(ARRAY_SIZE(ops), devpool_batch(self->dev, ops, ARRAY_SIZE(ops)));
+		for (i = 0; i < ARRAY_SIZE(ops); i++)
+			ops[i] = (struct devpool_batch_op){
+				.command = DEVPOOL_CMD_FREE,
+				.addr = ops[i].out_addr,
+			};
+		EXPECT_EQ(ARRAY_SIZE(ops), devpool_batch(self->dev, ops, ARRAY_SIZE(ops)));
+		for (i = 0; i < ARRAY_SIZE(ops); i++)
+			ASSERT_EQ(0, ops[i].out_err);
+	}
+	ASSERT_EQ(0, setitimer(ITIMER_REAL, &never, NULL));
+}
+
+TEST_F(library, a_batch_of_nothing)
+{
+	struct devpool_batch_op op = { .command = DEVPOOL_CMD_FREE };
+
+	EXPECT_EQ(-EINVAL, devpool_batch(NULL, &op, 1));
+	EXPECT_EQ(-EINVAL, devpool_batch(self->dev, NULL, 1));
+	EXPECT_EQ(-EINVAL, devpool_batch(self->dev, &op, 0));
+	EXPECT_EQ(-EINVAL, devpool_batch(self->dev, &op, ~0U));
+	EXPECT_EQ(-EFAULT, devpool_batch(self->dev, (void *)8, 1));
+	EXPECT_EQ(1, devpool_batch(self->dev, &op, 1));
+	EXPECT_EQ(-ENOENT, op.out_err);
+}
+
 TEST_F(library, a_retained_block_lives_on)
 {
 	struct devpool *other = new_client(self->node);
@@ -1221,6 +1297,30 @@ static int no_end(unsigned long request, void *arg)
 	/* So that the test ends in any case */
 	errno = ENODEV;
 	return -1;
+}
+
+static int nothing_done(unsigned long request, void *arg)
+{
+	if (request == DEVPOOL_IOC_BATCH)
+		((struct devpool_batch *)arg)->out_done = 0;
+	return 0;
+}
+
+static int more_than_there_are(unsigned long request, void *arg)
+{
+	if (request == DEVPOOL_IOC_BATCH)
+		((struct devpool_batch *)arg)->out_done = 2;
+	return 0;
+}
+
+TEST_F(library, a_batch_believes_no_counts)
+{
+	struct devpool_batch_op op = { .command = DEVPOOL_CMD_FREE };
+
+	answer_instead = nothing_done;
+	EXPECT_EQ(-EPROTO, devpool_batch(self->dev, &op, 1));
+	answer_instead = more_than_there_are;
+	EXPECT_EQ(-EPROTO, devpool_batch(self->dev, &op, 1));
 }
 
 TEST_F(library, a_snapshot_believes_no_counts)

@@ -246,6 +246,24 @@ int devpool_free(struct devpool *dev, void *ptr) DEVPOOL_MUST_CHECK;
 int devpool_record(struct devpool *dev, const void *ptr, uint32_t stream) DEVPOOL_MUST_CHECK;
 
 /**
+ * devpool_batch() - runs many operations
+ * @dev: the client
+ * @ops: the operations, see &struct devpool_batch_op; what came of each is in its
+ *	@out_err, and of an ALLOC in @out_addr and @out_bytes
+ * @count: how many
+ *
+ * In as few calls as the kernel allows, one operation after the other; one that fails
+ * stops no other. Blocks are named by their addresses and are not mapped: see
+ * devpool_ptr().
+ *
+ * Return: how many were run, all of them unless one could not be read or answered; if
+ * none was: -EINVAL (NULL, a @count of 0 or above INT_MAX); -EFAULT; -ENOTTY (a kernel
+ * that knows no BATCH); -ENODEV; -EPROTO (an answer that makes no sense).
+ */
+int devpool_batch(struct devpool *dev, struct devpool_batch_op *ops,
+		  unsigned int count) DEVPOOL_MUST_CHECK;
+
+/**
  * devpool_retain() - a reference on a block that another client has allocated
  * @dev: the client
  * @addr: the block's address, as the other client's devpool_addr() tells it
