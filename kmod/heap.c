@@ -37,7 +37,9 @@
  * @misc: the node
  * @client: has the buffers in its default pool
  * @deferred: bytes of closed buffers that the worker has to zero
- * @settled: waits for there to be none
+ * @nr_deferred: how many buffers it was ever told of
+ * @nr_settled: how many of these it is done with
+ * @settled: waits for some of them
  * @name: of @misc
  * @nodename: of @misc
  * @has_node: @misc is registered
@@ -46,6 +48,8 @@ struct devpool_heap {
 	struct miscdevice misc;
 	struct devpool_client *client;
 	atomic64_t deferred;
+	atomic64_t nr_deferred;
+	atomic64_t nr_settled;
 	wait_queue_head_t settled;
 	char name[32];
 	char nodename[48];
@@ -102,10 +106,12 @@ bool devpool_heap_defer(struct devpool_heap *heap, u64 bytes)
 	const struct devpool_device *device = heap->client->device;
 	u64 most = device->supply.clean_target << device->chunk_shift;
 
-	if (atomic64_add_return(bytes, &heap->deferred) <= most)
-		return true;
-	devpool_heap_deferred(heap, bytes);
-	return false;
+	if (atomic64_add_return(bytes, &heap->deferred) > most) {
+		atomic64_sub(bytes, &heap->deferred);
+		return false;
+	}
+	atomic64_inc(&heap->nr_deferred);
+	return true;
 }
 
 /**
@@ -117,23 +123,50 @@ bool devpool_heap_defer(struct devpool_heap *heap, u64 bytes)
  */
 void devpool_heap_deferred(struct devpool_heap *heap, u64 bytes)
 {
-	if (!atomic64_sub_return(bytes, &heap->deferred))
-		wake_up_all(&heap->settled);
+	atomic64_sub(bytes, &heap->deferred);
+	atomic64_inc(&heap->nr_settled);
+	wake_up_all(&heap->settled);
 }
 
 /**
- * devpool_heap_settle - waits for buffers that are being zeroed
+ * devpool_heap_mark - what a device's heap is having zeroed by now
  * @device: the device
  *
- * Context: may sleep, no lock held.
- * Return: true if there were any, so that there is more free than before.
+ * Context: any.
+ * Return: a mark for devpool_heap_settle().
  */
-bool devpool_heap_settle(struct devpool_device *device)
+s64 devpool_heap_mark(const struct devpool_device *device)
 {
-	struct devpool_heap *heap = device->heap;
+	return device->heap ? atomic64_read(&device->heap->nr_deferred) : 0;
+}
 
-	return heap && atomic64_read(&heap->deferred) &&
-	       !wait_event_killable(heap->settled, !atomic64_read(&heap->deferred));
+/**
+ * devpool_heap_is_settled - is nothing of that being zeroed any more
+ * @device: the device
+ * @mark: a mark
+ *
+ * Context: any.
+ * Return: true if so.
+ */
+bool devpool_heap_is_settled(const struct devpool_device *device, s64 mark)
+{
+	return !device->heap || atomic64_read(&device->heap->nr_settled) >= mark;
+}
+
+/**
+ * devpool_heap_settle - waits until that is so
+ * @device: the device
+ * @mark: a mark; what is closed later is not waited for, however much that is
+ *
+ * Context: may sleep, no lock held.
+ * Return: 0, or -EINTR if the caller is dying.
+ */
+int devpool_heap_settle(struct devpool_device *device, s64 mark)
+{
+	if (!device->heap)
+		return 0;
+	return wait_event_killable(device->heap->settled,
+				   devpool_heap_is_settled(device, mark)) ? -EINTR : 0;
 }
 
 /* What a heap answers where there is not enough, whatever the reason */
@@ -152,7 +185,7 @@ static void devpool_heap_prepare(struct devpool_device *device, u64 bytes)
 	u64 clean = data_race(device->supply.nr_clean) << device->chunk_shift;
 
 	if (bytes > DEVPOOL_HEAP_AT_ONCE && bytes > clean)
-		devpool_heap_settle(device);
+		devpool_heap_settle(device, devpool_heap_mark(device));
 }
 
 /* A buffer as a dma-buf, which alone has it. */
@@ -388,7 +421,7 @@ u64 devpool_heap_held(struct devpool_device *device)
  */
 void devpool_heap_trim(struct devpool_device *device)
 {
-	devpool_heap_settle(device);
+	devpool_heap_settle(device, devpool_heap_mark(device));
 	if (device->heap)
 		devpool_pool_empty(device->heap->client->home->pool, DEVPOOL_EMPTY_TRIM, 0, 0,
 				   NULL);

@@ -740,13 +740,16 @@ static int devpool_gather(struct devpool_pool *pool, struct devpool_client *clie
 			  struct devpool_gathered *gathered)
 {
 	struct devpool_device *device = pool->device;
+	s64 mark = devpool_heap_mark(device);
 	u64 got = 0, missing, more;
 	struct devpool_chunk *chunk;
-	bool reserved = false;
+	bool reserved = false, settled;
 	LIST_HEAD(taken);
 	int err = 0;
 
 	for (;;) {
+		/* Before it is looked at what is free: it may be by then. */
+		settled = devpool_heap_is_settled(device, mark);
 		if (!reserved) {
 			err = devpool_client_reserve(pool->creator, nr, &missing);
 			/* What would not help is not taken. */
@@ -763,7 +766,7 @@ static int devpool_gather(struct devpool_pool *pool, struct devpool_client *clie
 		/* What the heap has is nobody's, and counts against no limit of theirs. */
 		if (reserved && more < missing)
 			more += devpool_heap_reclaim(device, pool, missing - more, &taken);
-		if (!more && (!reserved || !devpool_heap_settle(device)))
+		if (!more && (!reserved || settled || devpool_heap_settle(device, mark)))
 			break;
 		got += more;
 	}

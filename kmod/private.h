@@ -864,7 +864,9 @@ void devpool_heap_free(struct devpool_heap *heap, u64 addr);
 void devpool_heap_return(struct devpool_heap *heap, struct devpool_use *use, bool zero);
 bool devpool_heap_defer(struct devpool_heap *heap, u64 bytes);
 void devpool_heap_deferred(struct devpool_heap *heap, u64 bytes);
-bool devpool_heap_settle(struct devpool_device *device);
+s64 devpool_heap_mark(const struct devpool_device *device);
+bool devpool_heap_is_settled(const struct devpool_device *device, s64 mark);
+int devpool_heap_settle(struct devpool_device *device, s64 mark);
 void devpool_heap_trim(struct devpool_device *device);
 
 /* snapshot.c */

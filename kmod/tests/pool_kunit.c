@@ -198,9 +198,19 @@ u64 devpool_heap_reclaim(struct devpool_device *device, const struct devpool_poo
 	return 0;
 }
 
-bool devpool_heap_settle(struct devpool_device *device)
+s64 devpool_heap_mark(const struct devpool_device *device)
 {
-	return false;
+	return 0;
+}
+
+bool devpool_heap_is_settled(const struct devpool_device *device, s64 mark)
+{
+	return true;
+}
+
+int devpool_heap_settle(struct devpool_device *device, s64 mark)
+{
+	return 0;
 }
 
 /*
