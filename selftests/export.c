@@ -3,11 +3,11 @@
  * Blocks as dma-bufs: for drivers that are not devpool's, and for who has nothing of
  * devpool's open. The driver here is vgem.
  */
+#include <linux/udmabuf.h>
 #include <pthread.h>
 #include <sys/resource.h>
 
 #include "fence_test.h"
-#include "modules/importer/importer.h"
 
 FIXTURE(export)
 {
@@ -261,7 +261,6 @@ TEST_F(export, what_cannot_be_exported)
 	close(other);
 }
 
-/* A member that only retains the block may export it; nobody else. */
 /* As mmap() of that file does not give it either */
 TEST_F(export, no_more_than_the_file_was_opened_for)
 {
@@ -286,6 +285,7 @@ TEST_F(export, no_more_than_the_file_was_opened_for)
 	test_free(self->fd, addr);
 }
 
+/* A member that only retains the block may export it; nobody else. */
 TEST_F(export, who_has_a_reference_may_export)
 {
 	__u64 addr = test_alloc(self->fd, self->id, 4 * MIB);
@@ -470,6 +470,105 @@ TEST_F(export, F3_the_exporter_is_killed)
 	close(sock[1]);
 }
 
+/* What a member has exported lives on when the creator dies; the creator's is back. */
+TEST_F(export, F5_members_export_and_the_creator_dies)
+{
+	int fd, pool, mine, sock[2];
+	struct devpool_pool_id id;
+	__u64 addr, other;
+	pid_t child;
+	char *p;
+
+	CLOSE_ALL();
+	ASSERT_EQ(0, socketpair(AF_UNIX, SOCK_STREAM, 0, sock));
+	child = test_fork();
+	if (!child) {
+		int creator = devpool_open_node(self->index), file, buf;
+		struct devpool_pool_id made = default_pool;
+
+		if (creator < 0 || devpool_pool_create_raw(creator, &made, &file) ||
+		    devpool_alloc_raw(creator, made, 4 * MIB, &addr) ||
+		    devpool_export_raw(creator, addr, O_RDWR | O_CLOEXEC, &buf))
+			_exit(1);
+		test_send_fd(sock[1], file);
+		pause();
+		_exit(2);
+	}
+	pool = test_receive_fd(sock[0]);
+	ASSERT_LE(0, pool);
+	fd = test_open(self->index);
+	test_pool_attach(fd, pool, &id);
+	close(pool);
+	addr = test_alloc(fd, id, 6 * MIB);
+	mine = test_export(fd, addr);
+	p = test_map(mine, 0, 6 * MIB);
+	test_fill(p, 6 * MIB, 5);
+	other = test_alloc(fd, id, 2 * MIB);
+	test_free(fd, other);
+	EXPECT_EQ(10 * MIB, test_pool_stat(fd, id).out_allocated.current);
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
+	EXPECT_EQ(6 * MIB, test_pool_stat(fd, id).out_active.current);
+	test_empty_cache(fd, id, DEVPOOL_EMPTY_TRIM, 0);
+	EXPECT_EQ(6 * MIB, USED());
+	EXPECT_EQ(-1, test_differs(p, 6 * MIB, 5));
+	test_free(fd, addr);
+	EXPECT_EQ(6 * MIB, test_pending(fd, id));
+	close(fd);
+	EXPECT_EQ(-1, test_differs(p, 6 * MIB, 5));
+	munmap(p, 6 * MIB);
+	close(mine);
+	EXPECT_EQ(0, USED());
+	close(sock[0]);
+	close(sock[1]);
+}
+
+/* The peer exports what it has only retained, when the owner has freed it and is gone. */
+TEST_F(export, F6_the_peer_exports_what_the_owner_has_freed)
+{
+	__u64 addr = test_alloc(self->fd, self->id, 4 * MIB);
+	char *p = test_map(self->fd, addr, 4 * MIB);
+	int member = test_open(self->index), buf;
+	struct devpool_pool_id id;
+
+	test_fill(p, 4 * MIB, 6);
+	munmap(p, 4 * MIB);
+	test_pool_attach(member, self->pool, &id);
+	test_retain(member, addr);
+	test_free(self->fd, addr);
+	CLOSE_ALL();
+	buf = test_export(member, addr);
+	p = test_map(buf, 0, 4 * MIB);
+	EXPECT_EQ(-1, test_differs(p, 4 * MIB, 6));
+	close(buf);
+	test_free(member, addr);
+	EXPECT_EQ(4 * MIB, test_pending(member, id));
+	close(member);
+	EXPECT_EQ(-1, test_differs(p, 4 * MIB, 6));
+	munmap(p, 4 * MIB);
+	EXPECT_EQ(0, USED());
+}
+
+/* A dma-buf alone keeps the module, and so does a fence in one that is gone. */
+TEST_F(export, F12_the_module_is_in_use)
+{
+	__u64 addr = test_alloc(self->fd, self->id, 4 * MIB);
+	int buf = test_export(self->fd, addr), sync;
+	__u32 fence;
+
+	CLOSE_ALL();
+	EXPECT_EQ(-1, syscall(SYS_delete_module, "devpool", O_NONBLOCK));
+	EXPECT_EQ(EWOULDBLOCK, errno);
+	sync = test_fence(&self->fences, &fence);
+	EXPECT_EQ(0, test_buf_add_sync_raw(buf, sync));
+	close(sync);
+	close(buf);
+	EXPECT_EQ(-1, syscall(SYS_delete_module, "devpool", O_NONBLOCK));
+	EXPECT_EQ(EWOULDBLOCK, errno);
+	test_fence_signal(&self->fences, fence);
+	EXPECT_SOON(!USED());
+}
+
 TEST_F(export, a_driver_keeps_what_it_imports)
 {
 	__u64 addr = test_alloc(self->fd, self->id, 6 * MIB);
@@ -512,24 +611,10 @@ TEST_F(export, cpu_access_of_what_a_driver_has_mapped)
 	close(buf);
 }
 
-/* A driver that is made for these tests: it tells what it sees, and has vmap(). */
-static int open_importer(void)
-{
-	const char *file = getenv("DEVPOOL_IMPORTER_KO");
-	int fd;
-
-	if (access("/dev/devpool_importer", F_OK) && file) {
-		fd = open(file, O_RDONLY | O_CLOEXEC);
-		syscall(SYS_finit_module, fd, "", 0);
-		close(fd);
-	}
-	return open("/dev/devpool_importer", O_RDWR | O_CLOEXEC);
-}
-
 TEST_F(export, a_table_has_an_entry_for_each_run)
 {
 	const __u64 sizes[] = { 4 * KIB, MIB, 3 * MIB, 10 * MIB, 64 * MIB };
-	int fd = open_importer();
+	int fd = test_open_importer();
 	unsigned int i;
 
 	ASSERT_LE(0, fd);
@@ -553,7 +638,7 @@ TEST_F(export, a_table_has_an_entry_for_each_run)
 TEST_F(export, the_kernel_maps_the_block)
 {
 	const __u64 sizes[] = { 4 * KIB, MIB, 3 * MIB, 10 * MIB };
-	int fd = open_importer();
+	int fd = test_open_importer();
 	unsigned int i;
 
 	ASSERT_LE(0, fd);
@@ -583,7 +668,7 @@ TEST_F(export, an_attached_device_keeps_the_block)
 	__u64 addr = test_alloc(self->fd, self->id, 6 * MIB);
 	struct importer arg = { .buf = test_export(self->fd, addr) };
 	struct dma_buf_sync sync = { .flags = DMA_BUF_SYNC_RW | DMA_BUF_SYNC_START };
-	int fd = open_importer();
+	int fd = test_open_importer();
 
 	ASSERT_LE(0, fd);
 	ASSERT_EQ(0, ioctl(fd, IMPORTER_HOLD, &arg));
@@ -735,6 +820,93 @@ TEST_F(export, streams_and_a_dma_buf)
 	test_signal(self->fd, stream, point);
 }
 
+/* Dma-bufs of the kernel's own, or -errno */
+static int system_buf(__u64 bytes)
+{
+	int heap = open("/dev/dma_heap/system", O_RDONLY | O_CLOEXEC);
+	int ret;
+
+	if (heap < 0)
+		return -errno;
+	ret = test_heap_alloc_raw(heap, bytes);
+	close(heap);
+	return ret;
+}
+
+static int memfd_buf(__u64 bytes)
+{
+	int memfd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	struct udmabuf_create create = {
+		.memfd = memfd,
+		.flags = UDMABUF_FLAGS_CLOEXEC,
+		.size = bytes,
+	};
+	int node = open("/dev/udmabuf", O_RDWR | O_CLOEXEC);
+	int ret = -ENODEV;
+
+	if (node >= 0 && !ftruncate(memfd, bytes) && !fcntl(memfd, F_ADD_SEALS, F_SEAL_SHRINK)) {
+		ret = ioctl(node, UDMABUF_CREATE, &create);
+		if (ret < 0)
+			ret = -errno;
+	}
+	close(node);
+	close(memfd);
+	return ret;
+}
+
+/* One program, one importer, one fence: our dma-bufs are among others as these are. */
+TEST_F(export, beside_dma_bufs_of_the_kernel)
+{
+	const __u64 size = 4 * MIB;
+	int bufs[3], importer, sync, i;
+	__u32 handle[3], fence;
+	struct importer arg;
+	char *p[3] = {};
+	__u64 addr;
+
+	bufs[0] = system_buf(size);
+	bufs[2] = memfd_buf(size);
+	if (bufs[0] < 0 && bufs[2] < 0)
+		SKIP(return, "this kernel has neither udmabuf nor the system heap");
+	addr = test_alloc(self->fd, self->id, size);
+	bufs[1] = test_export(self->fd, addr);
+	sync = test_fence(&self->fences, &fence);
+	importer = test_open_importer();
+	ASSERT_LE(0, importer);
+	for (i = 0; i < 3; i++) {
+		if (bufs[i] < 0)
+			continue;
+		p[i] = test_map(bufs[i], 0, size);
+		test_fill(p[i], size, i << 20);
+		handle[i] = test_import(VGEM, bufs[i]);
+		EXPECT_EQ(0, test_buf_add_sync_raw(bufs[i], sync));
+	}
+	for (i = 0; i < 3; i++) {
+		if (!p[i])
+			continue;
+		arg = (struct importer){ .buf = bufs[i], .tag = i << 20 };
+		EXPECT_EQ(0, ioctl(importer, IMPORTER_LOOK, &arg));
+		EXPECT_EQ(0, arg.differs);
+		arg.tag = (i + 3) << 20;
+		EXPECT_EQ(0, ioctl(importer, IMPORTER_FILL, &arg));
+	}
+	for (i = 0; i < 3; i++) {
+		if (!p[i])
+			continue;
+		EXPECT_EQ(-1, test_differs(p[i], size, (i + 3) << 20));
+		munmap(p[i], size);
+		EXPECT_EQ(0, test_import_end_raw(VGEM, handle[i]));
+		close(bufs[i]);
+	}
+	test_free(self->fd, addr);
+	/* What the fence is of is not what has it. */
+	EXPECT_EQ(size, test_pending(self->fd, self->id));
+	test_fence_signal(&self->fences, fence);
+	EXPECT_SOON(!test_pending(self->fd, self->id));
+	close(sync);
+	close(importer);
+}
+
 TEST_F(export, a_pending_block_is_told_of)
 {
 	__u64 addr = test_alloc(self->fd, self->id, 4 * MIB);
@@ -775,14 +947,15 @@ TEST_F(export, descriptors_run_out)
 	EXPECT_EQ(0, test_pending(self->fd, self->id));
 }
 
-/* Many dma-bufs at a time */
+/* Many dma-bufs at a time, and then one too many */
 TEST_F(export, ten_thousand_exports)
 {
 	const int nr = test_times(10000);
 	struct rlimit was, limit;
 	__u64 *addr = calloc(nr, sizeof(*addr));
 	int *buf = calloc(nr, sizeof(*buf));
-	int i;
+	struct devpool_pool_stat stat;
+	int i, used;
 
 	ASSERT_NE(NULL, addr);
 	ASSERT_NE(NULL, buf);
@@ -793,6 +966,15 @@ TEST_F(export, ten_thousand_exports)
 		addr[i] = EXPORTABLE(TEST_PAGE);
 		buf[i] = test_export(self->fd, addr[i]);
 	}
+	/* As many descriptors as there are now */
+	used = dup(self->fd);
+	close(used);
+	limit.rlim_cur = used;
+	ASSERT_EQ(0, setrlimit(RLIMIT_NOFILE, &limit));
+	stat = test_pool_stat(self->fd, self->id);
+	for (i = 0; i < nr; i += nr / 10)
+		test_err_export(EMFILE, self->fd, addr[i], O_RDWR);
+	EXPECT_SAME(stat, test_pool_stat(self->fd, self->id));
 	for (i = 0; i < nr; i++)
 		test_free(self->fd, addr[i]);
 	EXPECT_EQ(nr * TEST_PAGE, test_pending(self->fd, self->id));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Fences of drivers that are not devpool's, for tests of fenced streams: vgem's,
- * which end by themselves after ten seconds, and sw_sync's, where a debug kernel
- * has that, which never do.
+ * Drivers that are not devpool's. Fences are vgem's, which end by themselves after ten
+ * seconds, and sw_sync's, where a debug kernel has that, which never do. Dma-bufs are
+ * imported by vgem, and by a driver of these tests.
  */
 #ifndef FENCE_TEST_H
 #define FENCE_TEST_H
@@ -14,6 +14,7 @@
 #include <linux/sync_file.h>
 
 #include "devpool_test.h"
+#include "modules/importer/importer.h"
 
 #define TEST_FENCE_SECONDS 10
 
@@ -94,6 +95,20 @@ close_gem:
 	ioctl(fences->file, DRM_IOCTL_GEM_CLOSE, &gem);
 	*fence = attach.out_fence;
 	return ret ? ret : export.fd;
+}
+
+/* A driver that is made for these tests: it tells what it sees, and has vmap(). */
+static inline int test_open_importer(void)
+{
+	const char *file = getenv("DEVPOOL_IMPORTER_KO");
+	int fd;
+
+	if (access("/dev/devpool_importer", F_OK) && file) {
+		fd = open(file, O_RDONLY | O_CLOEXEC);
+		syscall(SYS_finit_module, fd, "", 0);
+		close(fd);
+	}
+	return open("/dev/devpool_importer", O_RDWR | O_CLOEXEC);
 }
 
 /* A dma-buf becomes one of vgem's objects. */
