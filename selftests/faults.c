@@ -97,6 +97,8 @@ FIXTURE(faults)
 	int merged;
 	int out_fence;
 	int vgem;
+	int importer;
+	int heap;
 	__u32 handle;
 	/* For a call that has something to prepare before the fault */
 	unsigned int nth;
@@ -553,6 +555,44 @@ static void undo_import(struct _test_data_faults *self)
 		abort();
 }
 
+/* The same by another driver, and an address of the kernel's */
+static int call_attach(struct _test_data_faults *self)
+{
+	struct importer arg = { .buf = self->opened };
+
+	return ioctl(self->importer, IMPORTER_TABLE, &arg) ? -errno : 0;
+}
+
+static int call_vmap(struct _test_data_faults *self)
+{
+	struct importer arg = { .buf = self->opened };
+
+	return ioctl(self->importer, IMPORTER_VMAP, &arg) ? -errno : 0;
+}
+
+/* A buffer of the device's heap, with chunks that it has to take */
+static int call_heap(struct _test_data_faults *self)
+{
+	self->opened = test_heap_alloc_raw(self->heap, 3 * self->chunk);
+	return self->opened < 0 ? self->opened : 0;
+}
+
+static void undo_heap(struct _test_data_faults *self)
+{
+	close(self->opened);
+	trim_stock(self);
+}
+
+/* Bytes of live and of pending blocks, of all clients and of the heap */
+static __u64 device_active(struct _test_data_faults *self)
+{
+	struct devpool_stats stats;
+
+	if (devpool_stats_flags_raw(self->fd, DEVPOOL_STATS_DEVICE, &stats))
+		abort();
+	return stats.out_active.current;
+}
+
 /* The kernel tries again where a page table could not be had. */
 static int call_fault(struct _test_data_faults *self)
 {
@@ -884,6 +924,30 @@ TEST_F_TIMEOUT(faults, import, 60)
 	SWEEP("import by vgem", call_import, undo_import, .slabs = 3, .copies = 2);
 	close(self->opened);
 	close(self->vgem);
+}
+
+TEST_F_TIMEOUT(faults, import_by_the_kernel, 120)
+{
+	self->importer = test_open_importer();
+	ASSERT_LE(0, self->importer);
+	ASSERT_EQ(0, call_export(self));
+	SWEEP("attach and map", call_attach, undo_nothing, .slabs = 3, .copies = 2);
+	SWEEP("vmap", call_vmap, undo_nothing, .slabs = 2, .copies = 2);
+	close(self->opened);
+	close(self->importer);
+}
+
+TEST_F_TIMEOUT(faults, heap, 120)
+{
+	__u64 before = device_active(self);
+
+	self->heap = test_open_heap(self->index);
+	ASSERT_LE(0, self->heap);
+	trim_stock(self);
+	SWEEP("a heap's ALLOC", call_heap, undo_heap, .slabs = 5, .pages = 3, .copies = 2,
+	      .also = EMFILE);
+	EXPECT_EQ(before, device_active(self));
+	close(self->heap);
 }
 
 TEST_F_TIMEOUT(faults, alloc_chunks, 120)

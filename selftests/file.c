@@ -38,6 +38,8 @@ struct life_after {
 	__u32 fence[2];
 	/* bytes that these keep */
 	__u64 held;
+	/* it has to do with the heap, which keeps a chunk */
+	bool heap;
 };
 
 struct life {
@@ -286,6 +288,60 @@ static void life_of_streams(struct life *l)
 	LIFE(close(second));
 }
 
+static void life_of_dma_bufs(struct life *l)
+{
+	int fd, other, p_fd, heap, buf, same, sync;
+	struct devpool_pool_id p = {}, any;
+	struct devpool_empty_cache empty;
+	__u32 *fence = l->after->fence;
+	__u64 x, y;
+	char *m;
+
+	l->after->heap = true;
+	LIFE(fd = devpool_open_node(l->index));
+	LIFE(other = devpool_open_node(l->index));
+	LIFE(devpool_pool_create_raw(fd, &p, &p_fd));
+	/* Freed while it is exported, and while that is only mapped */
+	LIFE(devpool_alloc_raw(fd, p, 4 * MIB, &x));
+	LIFE(devpool_export_raw(fd, x, O_RDWR | O_CLOEXEC, &buf));
+	LIFE(life_map(buf, 0, 4 * MIB, &m));
+	LIFE(life_write(m, 4 * MIB));
+	LIFE(devpool_free_raw(fd, x));
+	LIFE(close(buf));
+	LIFE(munmap(m, 4 * MIB));
+	/* One dma-buf of two clients, and a fence that outlasts it */
+	LIFE(devpool_alloc_raw(fd, p, 6 * MIB, &y));
+	LIFE(devpool_export_raw(fd, y, O_RDWR | O_CLOEXEC, &buf));
+	LIFE(devpool_pool_attach_raw(other, p_fd, &any));
+	LIFE(devpool_retain_raw(other, y));
+	LIFE(devpool_export_raw(other, y, O_RDWR | O_CLOEXEC, &same));
+	LIFE(devpool_free_raw(fd, y));
+	LIFE(sync = test_fence_raw(&l->fences, &fence[0]));
+	LIFE_HOLDS(test_buf_add_sync_raw(buf, sync), 6 * MIB);
+	LIFE(close(sync));
+	LIFE(close(buf));
+	LIFE(devpool_free_raw(other, y));
+	LIFE(life_map(same, 0, 6 * MIB, &m));
+	LIFE(close(same));
+	LIFE(devpool_empty_cache_raw(p_fd, default_pool, DEVPOOL_EMPTY_RELEASE, 0, &empty));
+	LIFE(devpool_pool_put_raw(other, p));
+	LIFE(munmap(m, 6 * MIB));
+	/* A heap's buffer belongs to no client. */
+	LIFE(heap = test_open_heap(l->index));
+	LIFE(buf = test_heap_alloc_raw(heap, 3 * MIB));
+	LIFE(life_map(buf, 0, 3 * MIB, &m));
+	LIFE(life_write(m, 3 * MIB));
+	LIFE(close(heap));
+	LIFE(close(buf));
+	LIFE(munmap(m, 3 * MIB));
+	LIFE(close(p_fd));
+	LIFE(close(fd));
+	LIFE(close(other));
+	l->after->held = 0;
+	LIFE(test_fence_signal_raw(&l->fences, fence[0]) ?: test_trim(l->index));
+	LIFE(life_is(l->index, 0, 0) - 1);
+}
+
 /* Every life up to a step, one step longer each time */
 #define KILL_AT_EVERY_STEP(lives, steps)					\
 do {										\
@@ -324,6 +380,8 @@ do {										\
 			break;							\
 		ASSERT_EQ(_l.stop, _there);					\
 		ASSERT_EQ(-SIGKILL, test_kill(_pid));				\
+		if (_l.after->heap)						\
+			test_trim(self->index);					\
 		_now = test_base(self->index);					\
 		EXPECT_EQ(self->base.used + _l.after->held, _now.used);		\
 		EXPECT_EQ(self->base.clients, _now.clients);			\
@@ -351,6 +409,11 @@ TEST_F_TIMEOUT(file, F01_killed_at_every_step_of_streams, 120)
 }
 
 /* Exit is as good an end as a signal. */
+TEST_F_TIMEOUT(file, F01_killed_at_every_step_of_dma_bufs, 120)
+{
+	KILL_AT_EVERY_STEP(life_of_dma_bufs, 35);
+}
+
 TEST_F(file, F01_exit_with_everything_open)
 {
 	struct devpool_pool_id id = {};

@@ -692,6 +692,44 @@ static void fence_once(struct actor *a)
 	close(cmd.out_fence);
 }
 
+/* A block whose dma-buf stays a moment longer, and has what was written there */
+static void export_once(struct actor *a)
+{
+	struct devpool_alloc cmd = {
+		.bytes = (1 + dice(a, 512)) * TEST_PAGE,
+		.flags = DEVPOOL_ALLOC_EXPORTABLE,
+		.pool = a->s->id,
+	};
+	volatile __u64 *last;
+	int buf, ret;
+	char *p;
+
+	ret = devpool_alloc_opts_raw(a->fd, &cmd);
+	if (ret) {
+		if (!excused(a, ret) && !by_limit(a, ret))
+			WRONG(a, ret);
+		return;
+	}
+	share(a, cmd.out_addr);
+	ret = devpool_export_raw(a->fd, cmd.out_addr, O_RDWR | O_CLOEXEC, &buf);
+	if (ret)
+		WRONG(a, ret);
+	p = devpool_map_raw(buf, 0, cmd.bytes);
+	if (!p)
+		WRONG(a, -errno);
+	last = (__u64 *)(p + cmd.bytes) - 1;
+	ret = test_write((char *)last, ~cmd.out_addr);
+	if (ret)
+		WRONG(a, ret);
+	ret = devpool_free_raw(a->fd, cmd.out_addr);
+	if (ret)
+		WRONG(a, ret);
+	if (*last != ~cmd.out_addr)
+		WRONG(a, 0);
+	close(buf);
+	test_unmap(p, cmd.bytes);
+}
+
 static const struct act acts[] = {
 	{ "ALLOC/FREE", alloc_once, alloc_end },
 	{ "POOL_GET", get_once },
@@ -715,6 +753,7 @@ static const struct act acts[] = {
 	{ "BATCH", batch_once },
 	{ "STREAM_CREATE/DESTROY", stream_once },
 	{ "a fenced stream", fence_once },
+	{ "EXPORT", export_once },
 };
 
 static void *actor_run(void *p)

@@ -9,6 +9,8 @@
  *   that pool's tag.
  * - Whoever has a reference on a block can touch it and can free it.
  * - Nobody gets memory that a stream still uses, but that stream what is in order.
+ * - A block's dma-buf shows what the block had, also when that is freed; a buffer of the
+ *   device's heap is zero at first.
  * - Every answer is one that the command's description has.
  *
  * In the end the device is as it was.
@@ -40,6 +42,8 @@
 #define STREAMS 6
 #define FENCES 8
 #define GUARDS 24
+/* Dma-bufs that a thread has */
+#define BUFS 4
 /* Streams that are recorded on a block */
 #define BATCH 12
 #define USES 3
@@ -111,6 +115,8 @@ enum op {
 	OP_RECORD,
 	OP_BATCH,
 	OP_STREAM_ROUTE,
+	OP_EXPORT,
+	OP_HEAP,
 	OP_KILL,
 	OPS,
 };
@@ -145,6 +151,8 @@ static const struct {
 	[OP_RECORD] = { "record", 100 },
 	[OP_BATCH] = { "batch", 40 },
 	[OP_STREAM_ROUTE] = { "stream_route", 16 },
+	[OP_EXPORT] = { "export", 60 },
+	[OP_HEAP] = { "heap", 60 },
 	/* The supervisor's */
 	[OP_KILL] = { "kill", 0 },
 };
@@ -200,6 +208,7 @@ struct process {
 	unsigned int nr;
 	unsigned int life;
 	int fd;
+	int heap;
 	struct devpool_info info;
 	__u64 tag;
 	__u64 serial;
@@ -208,10 +217,17 @@ struct process {
 	struct stream stream[STREAMS];
 };
 
+/* What @block was when it was exported, mapped by its dma-buf; or a heap's buffer */
+struct buf {
+	struct block block;
+	int fd;
+};
+
 struct thread {
 	struct process *process;
 	__u64 random;
 	struct block block[BLOCKS];
+	struct buf buf[BUFS];
 };
 
 static struct shared *shared;
@@ -841,6 +857,76 @@ static struct block *alloc_block(struct thread *t, struct devpool_pool_id id, __
 	return b;
 }
 
+/* Who has it open has it, whatever has become of the block. */
+static void close_buf(struct buf *buf)
+{
+	check_block(&buf->block);
+	test_unmap(buf->block.p, buf->block.bytes);
+	close(buf->fd);
+	*buf = (struct buf){};
+}
+
+/* A buffer for a place where there is none; what is there ends, and there is NULL. */
+static struct buf *some_buf(struct thread *t)
+{
+	struct buf *buf = &t->buf[pick(t, BUFS)];
+
+	if (!buf->block.p)
+		return buf;
+	close_buf(buf);
+	return NULL;
+}
+
+static bool map_buf(struct buf *buf, int fd, const struct block *b)
+{
+	buf->block = *b;
+	buf->block.p = devpool_map_raw(fd, 0, b->bytes);
+	buf->fd = fd;
+	if (buf->block.p)
+		return true;
+	if (errno != ENOMEM)
+		wrong("mmap of a dma-buf: %s", strerror(errno));
+	close(fd);
+	return false;
+}
+
+static void do_export(struct thread *t)
+{
+	struct block *b = some_block(t, true);
+	struct buf *buf = some_buf(t);
+	int fd, ret;
+
+	if (!buf || !b || !b->p)
+		return;
+	ret = devpool_export_raw(t->process->fd, b->addr, O_RDWR | O_CLOEXEC, &fd);
+	allow(OP_EXPORT, ret, EINVAL, ENOMEM, EMFILE, ENFILE, 0);
+	if ((ret == -EINVAL) != !!((b->addr | b->bytes) % TEST_PAGE))
+		wrong("export of %llu bytes at 0x%llx answers %d", b->bytes, b->addr, ret);
+	if (!ret && map_buf(buf, fd, b))
+		check_block(&buf->block);
+}
+
+static void do_heap(struct thread *t)
+{
+	struct block block = {
+		.bytes = round_to(some_size(t), TEST_PAGE),
+		.tag = t->process->tag,
+		.serial = new_serial(t->process),
+	};
+	struct buf *buf = some_buf(t);
+	int fd;
+
+	if (!buf)
+		return;
+	fd = test_heap_alloc_raw(t->process->heap, block.bytes);
+	if (fd < 0)
+		allow(OP_HEAP, fd, ENOMEM, EMFILE, ENFILE, 0);
+	if (fd < 0 || !map_buf(buf, fd, &block))
+		return;
+	check_fresh(&buf->block, true);
+	write_block(&buf->block);
+}
+
 static void do_route(struct thread *t)
 {
 	struct process *p = t->process;
@@ -1317,6 +1403,12 @@ static void step(struct thread *t)
 	case OP_STREAM_ROUTE:
 		do_stream_route(t);
 		break;
+	case OP_EXPORT:
+		do_export(t);
+		break;
+	case OP_HEAP:
+		do_heap(t);
+		break;
 	default:
 		break;
 	}
@@ -1333,6 +1425,9 @@ static void *thread_main(void *arg)
 	for (i = 0; i < BLOCKS; i++)
 		if (t->block[i].bytes)
 			free_block(t, &t->block[i]);
+	for (i = 0; i < BUFS; i++)
+		if (t->buf[i].block.p)
+			close_buf(&t->buf[i]);
 	return NULL;
 }
 
@@ -1352,7 +1447,8 @@ static void process_main(unsigned int nr, unsigned int life, __u64 seed)
 	/* That of a socket whose other end is gone */
 	signal(SIGPIPE, SIG_IGN);
 	process.fd = devpool_open_node(device);
-	if (process.fd < 0 || devpool_info_raw(process.fd, &process.info))
+	process.heap = test_open_heap(device);
+	if (process.fd < 0 || process.heap < 0 || devpool_info_raw(process.fd, &process.info))
 		_exit(2);
 	for (i = 0; i < threads; i++) {
 		thread[i].process = &process;
@@ -1402,6 +1498,8 @@ static bool is_base(const struct test_base *base)
 
 	/* Descriptors on their way are closed by a worker of the kernel's. */
 	for (i = 0; i < 1000 * test_slow(); i++) {
+		/* The heap keeps a chunk. */
+		test_trim(device);
 		now = test_base(device);
 		if (!memcmp(&now, base, sizeof(now)))
 			return true;

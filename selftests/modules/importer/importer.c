@@ -5,6 +5,7 @@
  */
 #include <linux/dma-buf.h>
 #include <linux/dma-mapping.h>
+#include <linux/dma-resv.h>
 #include <linux/err.h>
 #include <linux/fs.h>
 #include <linux/iosys-map.h>
@@ -112,6 +113,24 @@ put_buf:
 	return err;
 }
 
+/* dma_buf_vmap() does the same, and warns wherever that fails. */
+static int vmap_once(struct importer *arg)
+{
+	struct dma_buf *buf = dma_buf_get(arg->buf);
+	struct iosys_map map;
+	int err;
+
+	if (IS_ERR(buf))
+		return PTR_ERR(buf);
+	dma_resv_lock(buf->resv, NULL);
+	err = buf->ops->vmap(buf, &map);
+	if (!err)
+		buf->ops->vunmap(buf, &map);
+	dma_resv_unlock(buf->resv);
+	dma_buf_put(buf);
+	return err;
+}
+
 static long importer_ioctl(struct file *file, unsigned int cmd, unsigned long user)
 {
 	struct held table = {}, *held = file->private_data;
@@ -131,6 +150,9 @@ static long importer_ioctl(struct file *file, unsigned int cmd, unsigned long us
 	case IMPORTER_FILL:
 	case IMPORTER_LOOK:
 		err = access(&arg, cmd == IMPORTER_FILL);
+		break;
+	case IMPORTER_VMAP:
+		err = vmap_once(&arg);
 		break;
 	default:
 		err = -ENOTTY;

@@ -33,5 +33,7 @@ struct importer {
 /* Writes and reads by an address of the kernel's */
 #define IMPORTER_FILL _IOWR('i', 2, struct importer)
 #define IMPORTER_LOOK _IOWR('i', 3, struct importer)
+/* Gets such an address by the exporter's own operation, and gives it up */
+#define IMPORTER_VMAP _IOWR('i', 4, struct importer)
 
 #endif
