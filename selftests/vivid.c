@@ -61,17 +61,18 @@ static int choose(int fd, const char *name, const char *item)
 	struct v4l2_queryctrl query = { .id = V4L2_CTRL_FLAG_NEXT_CTRL };
 	struct v4l2_querymenu menu;
 
-	while (!ioctl(fd, VIDIOC_QUERYCTRL, &query)) {
+	do {
+		if (ioctl(fd, VIDIOC_QUERYCTRL, &query))
+			return -ENOENT;
 		menu = (struct v4l2_querymenu){ .id = query.id };
-		for (; query.type == V4L2_CTRL_TYPE_MENU && !strcmp((char *)query.name, name) &&
-		       menu.index <= (__u32)query.maximum; menu.index++) {
-			struct v4l2_control control = { .id = query.id, .value = menu.index };
-
-			if (!ioctl(fd, VIDIOC_QUERYMENU, &menu) &&
-			    !strcmp((char *)menu.name, item))
-				return ioctl(fd, VIDIOC_S_CTRL, &control) ? -errno : 0;
-		}
 		query.id |= V4L2_CTRL_FLAG_NEXT_CTRL;
+	} while (query.type != V4L2_CTRL_TYPE_MENU || strcmp((char *)query.name, name));
+
+	for (; menu.index <= (__u32)query.maximum; menu.index++) {
+		struct v4l2_control control = { .id = menu.id, .value = menu.index };
+
+		if (!ioctl(fd, VIDIOC_QUERYMENU, &menu) && !strcmp((char *)menu.name, item))
+			return ioctl(fd, VIDIOC_S_CTRL, &control) ? -errno : 0;
 	}
 	return -ENOENT;
 }

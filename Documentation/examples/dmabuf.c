@@ -29,7 +29,7 @@ static int give(int sock)
 
 	check(devpool_open(NULL, &dev), "open");
 	check(devpool_alloc(dev, BYTES, &opts, &block), "alloc");
-	strcpy(block, "written by one process");
+	snprintf(block, BYTES, "written by one process");
 	buf = devpool_export(dev, block, O_RDWR | O_CLOEXEC);
 	check(buf, "export");
 	send_file(sock, &message, buf);
