@@ -345,26 +345,26 @@ TEST_F(export, F4_mappings_of_a_dma_buf)
 static int order_of(int n, int place)
 {
 	static const int factorial[] = { 1, 1, 2, 6, 24, 120 };
-	int left[5] = { 0, 1, 2, 3, 4 };
+	int left[6] = { 0, 1, 2, 3, 4, 5 };
 	int i, pick;
 
 	for (i = 0;; i++) {
-		pick = n / factorial[4 - i];
-		n %= factorial[4 - i];
+		pick = n / factorial[5 - i];
+		n %= factorial[5 - i];
 		if (i == place)
 			return left[pick];
-		memmove(&left[pick], &left[pick + 1], (4 - pick) * sizeof(*left));
+		memmove(&left[pick], &left[pick + 1], (5 - pick) * sizeof(*left));
 	}
 }
 
-/* Block, pool file, device file, mapping and dma-buf, in every order */
-TEST_F(export, A13_every_order_of_ending)
+/* Block, pool file, device file, mapping, dma-buf and a peer, in every order */
+TEST_F_TIMEOUT(export, A13_every_order_of_ending, 120)
 {
 	int order, i;
 
 	CLOSE_ALL();
-	for (order = 0; order < 120; order++) {
-		int fd = test_open(self->index), pool, buf;
+	for (order = 0; order < 720; order++) {
+		int fd = test_open(self->index), peer = test_open(self->index), pool, buf;
 		struct devpool_pool_id id;
 		bool open = true;
 		char *p, *q = NULL;
@@ -373,9 +373,11 @@ TEST_F(export, A13_every_order_of_ending)
 		pool = test_pool_create(fd, &id);
 		addr = test_alloc(fd, id, 2 * MIB);
 		buf = test_export(fd, addr);
+		test_pool_attach(peer, pool, &id);
+		test_retain(peer, addr);
 		p = test_map(buf, 0, 2 * MIB);
 		test_fill(p, 2 * MIB, order);
-		for (i = 0; i < 5; i++) {
+		for (i = 0; i < 6; i++) {
 			switch (order_of(order, i)) {
 			case 0:
 				if (open)
@@ -397,6 +399,12 @@ TEST_F(export, A13_every_order_of_ending)
 				EXPECT_EQ(-1, test_differs(q, TEST_PAGE, order));
 				munmap(q, TEST_PAGE);
 				close(buf);
+				break;
+			case 5:
+				q = test_map(peer, addr, TEST_PAGE);
+				EXPECT_EQ(-1, test_differs(q, TEST_PAGE, order));
+				munmap(q, TEST_PAGE);
+				close(peer);
 				break;
 			}
 		}
