@@ -42,11 +42,6 @@ static struct devpool_arena *devpool_pool_arena(struct devpool_pool *pool, u64 s
 	return &pool->arenas[size > DEVPOOL_SMALL_MAX];
 }
 
-static struct hlist_head *devpool_pool_parked(struct devpool_pool *pool, u64 size)
-{
-	return &pool->parked[size > DEVPOOL_SMALL_MAX];
-}
-
 /**
  * devpool_pool_pending - bytes that are free, but which streams still use
  * @pool: the pool, locked
@@ -1144,7 +1139,7 @@ devpool_pool_hit(struct devpool_member *member, const struct devpool_request *re
 {
 	struct devpool_pool *pool = member->pool;
 	struct devpool_arena *arena = devpool_pool_arena(pool, request->size);
-	struct hlist_node *parked = devpool_pool_parked(pool, request->size)->first;
+	struct hlist_node *parked = pool->parked.first;
 	struct devpool_block *block = hlist_entry_safe(parked, struct devpool_block, node);
 	struct devpool_guards *guards = NULL;
 
@@ -1315,22 +1310,18 @@ void devpool_pool_unpark(struct devpool_pool *pool)
 {
 	struct devpool_block *block;
 	struct hlist_node *next;
-	unsigned int i;
+	HLIST_HEAD(oldest_first);
 
 	lockdep_assert_held(&pool->lock);
 	if (likely(!pool->nr_parked))
 		return;
 	pool->nr_parked = 0;
-	for (i = 0; i < ARRAY_SIZE(pool->parked); i++) {
-		HLIST_HEAD(oldest_first);
-
-		hlist_for_each_entry_safe(block, next, &pool->parked[i], node) {
-			__hlist_del(&block->node);
-			hlist_add_head(&block->node, &oldest_first);
-		}
-		hlist_for_each_entry_safe(block, next, &oldest_first, node)
-			devpool_pool_cache_block(pool, block, block->point);
+	hlist_for_each_entry_safe(block, next, &pool->parked, node) {
+		__hlist_del(&block->node);
+		hlist_add_head(&block->node, &oldest_first);
 	}
+	hlist_for_each_entry_safe(block, next, &oldest_first, node)
+		devpool_pool_cache_block(pool, block, block->point);
 	/* Points may have signalled meanwhile. */
 	if (!llist_empty(&pool->told))
 		devpool_pool_reap(pool);
@@ -1344,7 +1335,7 @@ static __always_inline void devpool_pool_park(struct devpool_pool *pool,
 		devpool_pool_unpark(pool);
 	block->member = NULL;
 	block->point = point;
-	hlist_add_head(&block->node, devpool_pool_parked(pool, block->size));
+	hlist_add_head(&block->node, &pool->parked);
 	pool->nr_parked++;
 	devpool_supply_wake(pool->device);
 }

@@ -408,7 +408,7 @@ struct devpool_hold {
  *	the lock
  * @reap: sees to @told; has a reference on the pool when it is queued
  * @arenas: the addresses of small and of large blocks
- * @parked: blocks of each arena that were freed last and are kept as they were, for the
+ * @parked: small blocks that were freed last and are kept as they were, for the
  *	next requests of their size: see devpool_pool_unpark()
  * @nr_parked: number of these
  * @tally: the counters
@@ -444,7 +444,7 @@ struct devpool_pool {
 	struct llist_head told;
 	struct work_struct reap;
 	struct devpool_arena arenas[DEVPOOL_NR_ARENAS];
-	struct hlist_head parked[DEVPOOL_NR_ARENAS];
+	struct hlist_head parked;
 	unsigned int nr_parked;
 	struct devpool_tally tally;
 	struct rcu_head rcu;
