@@ -28,7 +28,11 @@
  * from 6.12 on. Those who have a use for it are on the path of a hit.
  */
 #ifndef __uninitialized
+#if __has_attribute(__uninitialized__)
 #define __uninitialized __attribute__((__uninitialized__))
+#else
+#define __uninitialized
+#endif
 #endif
 
 /* Shrinkers are allocated, and have their owner's data, from 6.7 on. */
